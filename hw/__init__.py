@@ -1,1 +1,1 @@
-"""Amaranth components by area, one file a block, each built from the golden spec of the same name."""
+"""Amaranth components by area, a file per block, each built from the golden spec of the same name."""

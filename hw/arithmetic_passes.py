@@ -1,4 +1,4 @@
-"""Passes that Yosys lacks for an estimate: carry chains and operands of DSPs as Vivado has them."""
+"""Yosys passes for estimates: carry chains and DSP operands as Vivado builds them."""
 
 import itertools
 import operator
@@ -8,23 +8,24 @@ from typing import Any
 from .synthesis_passes import bits_of
 
 ADD_SUB = "add_sub"
-"""Pass: make one ``$alu`` of a sum and a difference, or of a value and its negation, where a multiplexer chooses."""
+"""Pass: merge a multiplexed sum and difference, or value and negation, into one ``$alu``."""
 COMPARATORS = "comparators"
-"""Pass: map comparisons by magnitude, one with a constant to a LUT of at most as many inputs as the first number that
-follows, another to a carry chain, of which each LUT compares as many bits that are not constant as the second says.
+"""Pass with two numbers: map magnitude comparisons to LUTs and carry chains.
 
-Two maps of Yosys do the same, ``cmp2lut.v`` and ``cmp2lcu.v``, but go through the whole design for each bit.
+A comparison with a constant becomes one LUT, up to as many inputs as the first number. Others become a carry chain, in
+which a LUT compares as many non-constant bits as the second number. The maps ``cmp2lut.v`` and ``cmp2lcu.v`` of Yosys
+do the same, but traverse the whole design for each bit.
 """
 PLAIN_OPERANDS = "plain_operands"
-"""Pass: put the operand of a sum that has fewer bits from gates first.
+"""Pass: put the operand of a sum with fewer gate-driven bits first.
 
-The first one goes to the data inputs of a carry chain, in front of which its gates are LUTs of their own, the second
-only into the LUTs that add. ``alumacc`` orders them by name.
+Gates before the first operand, the data inputs of the carry chain, need separate LUTs. Gates before the second operand
+merge into the adding LUTs. ``alumacc`` orders operands by name.
 """
 WHOLE_OPERANDS = "whole_operands"
-"""Pass: make one register again of a product's operand of which some bits have got a synchronous reset of their own.
+"""Pass: rejoin a product operand's register, if some bits were split off with a synchronous reset.
 
-A DSP takes an operand's register whole or not at all.
+A DSP absorbs the register of an operand as a whole or not at all.
 """
 
 
@@ -44,18 +45,20 @@ def _add_sub(design: Any, _: list[str]) -> None:
         }
         for mux in (cell for cell in cells if cell.type.str() == "$mux"):
             ways = [mux.getPort(port) for port in (a, b)]
-            found: list[Any] = [drivers.get(way.as_wire().name.str()) if way.is_wire() else None for way in ways]
-            kinds = [cell.type.str() if cell else "" for cell in found]
-            if sorted(kinds) == ["$add", "$sub"] and _opposite(found[kinds.index("$add")], found[kinds.index("$sub")]):
-                _merge(module, mux, found[kinds.index("$sub")], kinds[0] == "$sub")
+            sources: list[Any] = [drivers.get(way.as_wire().name.str()) if way.is_wire() else None for way in ways]
+            kinds = [cell.type.str() if cell else "" for cell in sources]
+            if sorted(kinds) == ["$add", "$sub"] and _opposite(
+                sources[kinds.index("$add")], sources[kinds.index("$sub")]
+            ):
+                _merge(module, mux, sources[kinds.index("$sub")], kinds[0] == "$sub")
             elif kinds.count("$neg") == 1:
-                negation, other = found[kinds.index("$neg")], ways[1 - kinds.index("$neg")]
+                negation, other = sources[kinds.index("$neg")], ways[1 - kinds.index("$neg")]
                 if bits_of(negation.getPort(a)) == bits_of(other):
                     _merge(module, mux, negation, kinds[0] == "$neg")
 
 
 def _opposite(add: Any, subtract: Any) -> bool:
-    """Whether a sum and a difference are of the same operands."""
+    """Whether a sum and a difference have the same operands."""
     from pyosys import libyosys as ys
 
     def operand(cell: Any, port: str) -> tuple[Any, ...]:
@@ -70,7 +73,7 @@ _ZERO = "State.S0"
 
 
 def _merge(module: Any, mux: Any, operands: Any, subtract_low: bool) -> None:
-    """Replace a multiplexer by an ``$alu`` that subtracts where the select is low, or where it is high."""
+    """Replace a multiplexer by an ``$alu`` that subtracts for a low select, or for a high select."""
     from pyosys import libyosys as ys
 
     def name(text: str) -> Any:
@@ -104,7 +107,7 @@ def _merge(module: Any, mux: Any, operands: Any, subtract_low: bool) -> None:
 
 
 def _trim(module: Any, alu: Any) -> None:
-    """Take the lowest bits out of a sum or difference where nothing is added, and nothing subtracted."""
+    """Remove the low bits of a sum or difference with a zero second operand."""
     from pyosys import libyosys as ys
 
     left, right, output, *drop = (ys.IdString(f"\\{port}") for port in ("A", "B", "Y", "X", "CO"))
@@ -127,7 +130,7 @@ def _comparators(design: Any, arguments: list[str]) -> None:
 
     lut_inputs, bits_of_a_lut = map(int, arguments)
     for module in design.modules_.values():
-        # of thousands, `uniquify` would count up to each
+        # thousands of names: `uniquify` would count up to each
         names = (ys.IdString(f"$comparator${number}") for number in itertools.count())
         for cell in [cell for cell in module.cells_.values() if cell.type.str() in _COMPARISONS]:
             kind = cell.type.str()
@@ -168,7 +171,7 @@ def _compare_with_constant(module: Any, names: Iterator[Any], kind: str, left: A
 def _compare(
     module: Any, names: Iterator[Any], left: Any, right: Any, signed: bool, equal: bool, bits_of_a_lut: int
 ) -> Any:
-    """Make a carry chain that says whether the left side is greater, or equal where that counts."""
+    """Create a carry chain that tells whether the left operand is greater, or also equal if `equal`."""
     from pyosys import libyosys as ys
 
     def new(kind: str, *signals: Any) -> Any:
@@ -179,7 +182,7 @@ def _compare(
         side.extend_u0(width, signed)
     bits = [(left.extract(place, 1), right.extract(place, 1)) for place in range(width)]
     constant = [next((place for place in range(width) if bits[place][side].is_fully_const()), width) for side in (0, 1)]
-    luts: list[tuple[Any, Any]] = []  # whether the bits of each are equal, and whether the left ones are greater
+    luts: list[tuple[Any, Any]] = []  # per LUT: bits are equal, left bits are greater
     space = 0
     for place in reversed(range(width)):
         cost = sum(lowest > place for lowest in constant)
@@ -235,7 +238,7 @@ def _plain_operands(design: Any, _: list[str]) -> None:
 
 
 _WITHOUT_RESET = {"$dff": "$dff", "$dffe": "$dffe", "$sdff": "$dff", "$sdffce": "$dffe"}
-"""Registers, and what each is when its reset is a multiplexer in front of it, without a change of priority."""
+"""Register types, and the type after the reset becomes a multiplexer at the input, with unchanged priority."""
 
 
 def _whole_operands(design: Any, _: list[str]) -> None:
@@ -244,18 +247,22 @@ def _whole_operands(design: Any, _: list[str]) -> None:
     for module in design.modules_.values():
         cells = list(module.cells_.values())
         registers = [cell for cell in cells if cell.type.str() in _WITHOUT_RESET]
-        driver = {bit: one for one in registers for bit in bits_of(one.getPort(ys.IdString("\\Q")))}
-        # all of them first: of a register that was joined there is no type left to read
+        driver = {bit: register for register in registers for bit in bits_of(register.getPort(ys.IdString("\\Q")))}
+        # collected before any join: a joined register's cell is gone
         for product in [cell for cell in cells if cell.type.str() == "$mul"]:
             for port in (ys.IdString("\\A"), ys.IdString("\\B")):
-                parts = {one.name.str(): one for bit in bits_of(product.getPort(port)) if (one := driver.get(bit))}
-                if len({_clocking(one) for one in parts.values()}) == 1 < len(parts):
+                parts = {
+                    register.name.str(): register
+                    for bit in bits_of(product.getPort(port))
+                    if (register := driver.get(bit))
+                }
+                if len({_clocking(register) for register in parts.values()}) == 1 < len(parts):
                     whole = _join(module, list(parts.values()))
                     driver |= dict.fromkeys(bits_of(whole.getPort(ys.IdString("\\Q"))), whole)
 
 
 def _clocking(register: Any) -> tuple[Any, ...]:
-    """Name kind, clock and enable of a register without its reset."""
+    """Kind, clock and enable of a register without its reset."""
     from pyosys import libyosys as ys
 
     kind = _WITHOUT_RESET[register.type.str()]
@@ -271,19 +278,19 @@ def _high(register: Any, name: str) -> bool:
 
 
 def _join(module: Any, parts: list[Any]) -> Any:
-    """Replace registers of one clock and enable by one, with the resets in front of it."""
+    """Replace registers of a common clock and enable by one register, with the resets as multiplexers at its input."""
     from pyosys import libyosys as ys
 
     data, output, reset = (ys.IdString(f"\\{port}") for port in ("D", "Q", "SRST"))
     inputs, outputs = ys.SigSpec(), ys.SigSpec()
     for part in parts:
-        given = part.getPort(data)
+        source = part.getPort(data)
         if part.type.str().startswith("$sdff"):
             value = ys.SigSpec(part.getParam(ys.IdString("\\SRST_VALUE")))
-            ways = (given, value) if _high(part, "SRST") else (value, given)
-            given = ys.SigSpec(module.addWire(module.uniquify(ys.IdString("$whole_operand")), given.size()))
-            module.addMux(module.uniquify(ys.IdString("$whole_operand_reset")), *ways, part.getPort(reset), given)
-        inputs.append(given)
+            ways = (source, value) if _high(part, "SRST") else (value, source)
+            source = ys.SigSpec(module.addWire(module.uniquify(ys.IdString("$whole_operand")), source.size()))
+            module.addMux(module.uniquify(ys.IdString("$whole_operand_reset")), *ways, part.getPort(reset), source)
+        inputs.append(source)
         outputs.append(part.getPort(output))
     kind, *signals = _clocking(parts[0])
     whole = module.addCell(module.uniquify(ys.IdString("$whole_operand_register")), ys.IdString(kind))
@@ -304,4 +311,4 @@ PASSES: dict[str, Callable[[Any, list[str]], None]] = {
     PLAIN_OPERANDS: _plain_operands,
     WHOLE_OPERANDS: _whole_operands,
 }
-"""The passes, by name; each gets the design and its arguments."""
+"""Passes by name; arguments are the design and the words after the name."""

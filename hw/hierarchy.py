@@ -1,4 +1,4 @@
-"""Hierarchy of an emitted text: its modules, and the instances of them by path."""
+"""Modules and instance paths of emitted Verilog."""
 
 from __future__ import annotations
 
@@ -13,49 +13,38 @@ _READ = re.compile(r"^ +(\w+) <= (\w+) *\[", re.MULTILINE)
 
 
 def modules_of(verilog: str) -> dict[str, str]:
-    """Split a text, as `verilog.Emitted` has it, into its modules by name; the top module is the first."""
-    return {found[1]: found[0] for found in _MODULE.finditer(verilog)}
+    """Split Verilog, as in `verilog.Emitted`, into modules by name; the top module comes first."""
+    return {match[1]: match[0] for match in _MODULE.finditer(verilog)}
 
 
 def instances_of(verilog: str) -> dict[str, str]:
-    """List the instances of a text by path: the module of each.
-
-    Parameters
-    ----------
-    verilog : str
-
-    Returns
-    -------
-    dict of str to str
-        The name of the module by path, with a dot between the levels: ``trainer.engine``. The top module has the empty
-        one, and is the first.
-    """
+    """Module name of each instance, by path with dots: ``trainer.engine``; the top module is first, with path ""."""
     modules = modules_of(verilog)
     inside = {
         name: [(kind, instance) for kind, instance in _INSTANCE.findall(text) if kind in modules]
         for name, text in modules.items()
     }
-    found = {"": next(iter(modules))}
+    instances = {"": next(iter(modules))}
     pending = [""]
     for path in pending:
-        for kind, instance in inside[found[path]]:
+        for kind, instance in inside[instances[path]]:
             pending.append(below := f"{path}.{instance}" if path else instance)
-            found[below] = kind
-    return found
+            instances[below] = kind
+    return instances
 
 
 def registers_of(verilog: str) -> list[str]:
-    """List the registers of a text by path, ``trainer.engine.count``, without those into which memories are read.
+    """Registers of a design by path, ``trainer.engine.count``, without the output registers of memories.
 
-    Those of the top module have their name alone.
+    Registers of the top module have no path prefix.
     """
-    found = {}
+    by_module = {}
     for name, text in modules_of(_SIMULATION.sub("", verilog)).items():
         memories = set(_MEMORY.findall(text))
         outputs = {register for register, memory in _READ.findall(text) if memory in memories}
-        found[name] = [register for register in _REGISTER.findall(text) if register not in outputs]
+        by_module[name] = [register for register in _REGISTER.findall(text) if register not in outputs]
     return [
         f"{path}.{register}" if path else register
         for path, kind in instances_of(verilog).items()
-        for register in found[kind]
+        for register in by_module[kind]
     ]

@@ -1,4 +1,4 @@
-"""Passes that Yosys lacks for a text with the hierarchy of the source: ports that are used, and plain names."""
+"""Yosys passes for hierarchical Verilog: unused ports and bits, and plain names."""
 
 from __future__ import annotations
 
@@ -10,32 +10,31 @@ from typing import Any
 from .identifiers import RESERVED, add_name
 
 PLAIN_NAMES = "plain_names"
-"""Pass: give modules, wires and instances names that are plain identifiers, and order the ports by name.
+"""Pass: rename modules, wires and instances to plain identifiers, and order ports by name.
 
-A module is called by its path, with ``_`` between the levels, which begins with the top's name. Of a wire of which one
-part is left, that part has the wire's name; of several, each has its place behind the name.
+A module is named by its path from the top, joined with ``_``. The only remaining part of a wire has the wire's name;
+several parts have their position as a suffix.
 """
 SPLIT_COPIES = "split_copies"
-"""Pass: split unnamed wires of which some bits are copies of others, such as the upper ones of a narrowed difference.
+"""Pass: split unnamed wires with bits that copy other bits, such as sign copies of a narrowed difference.
 
-The copies go; a simulator could take the wire as a whole for a loop.
+The copies are removed; simulators may report the whole wire as a loop.
 """
 UNUSED_BITS = "unused_bits"
-"""Pass: connect the bits of each module's wires that nothing reads to a wire called ``unused``.
+"""Pass: connect unread bits of each module's wires to a wire ``unused``, for which Verilator gives no warning.
 
-Such bits of inputs pad a lane, or are an address within a word or an identifier; others are bits of a result that is
-read in part. Verilator does not warn of a wire of that name.
+Examples are lane padding, byte offsets of an address, identifiers, and results read in part.
 """
 UNUSED_PORTS = "unused_ports"
-"""Pass: take away the ports of inner modules that nothing reads inside, or outside, and what was there for them."""
+"""Pass: remove ports of inner modules without readers, inputs inside or outputs outside, and the logic behind them."""
 
 _CLOCK_AND_RESET = ("clk", "rst")
 _PART = re.compile(r"(.*?) ?\[(\d+)(?::(\d+))?\]")
 
 
 def _chunks(signal: Any) -> Iterator[tuple[str, int]]:
-    """Name of each wire that a signal has bits of, and a number whose ones are their offsets."""
-    if signal.is_chunk():  # most are one: fewer calls into Yosys
+    """Wire name and bit mask of each wire in a signal."""
+    if signal.is_chunk():  # the common case, with fewer calls into Yosys
         chunk = signal.as_chunk()
         if chunk.wire:
             yield chunk.wire.name.str(), ((1 << chunk.width) - 1) << chunk.offset
@@ -46,7 +45,7 @@ def _chunks(signal: Any) -> Iterator[tuple[str, int]]:
 
 
 def _used_bits(module: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Bits of wires that cells or connections read, and those that they drive, as ones of a number for each wire."""
+    """Bit masks by wire: bits read by cells or connections, and bits driven by them."""
     read: dict[str, int] = defaultdict(int)
     driven: dict[str, int] = defaultdict(int)
     for left, right in module.connections_:
@@ -64,15 +63,15 @@ def _used_bits(module: Any) -> tuple[dict[str, int], dict[str, int]]:
 def _split_copies(design: Any, _: list[str]) -> None:
     from pyosys import libyosys as ys
 
-    found = {
+    wires = {
         f"{module.name.str()}/{name}"
         for module in design.modules_.values()
         for left, right in module.connections_
         for name, _ in _chunks(left)
         if name.startswith("$") and name in dict(_chunks(right))
     }
-    if found:
-        ys.run_pass(f"splitnets {' '.join(sorted(found))}", design)
+    if wires:
+        ys.run_pass(f"splitnets {' '.join(sorted(wires))}", design)
         ys.run_pass("opt_clean -purge", design)
 
 
@@ -85,8 +84,8 @@ def _unused_bits(design: Any, _: list[str]) -> None:
         wires = [wire for wire in module.wires_.values() if not wire.port_output and "unused" not in wire.name.str()]
         for wire in sorted(wires, key=lambda wire: (not wire.port_input, wire.port_id, wire.name.str())):
             name = wire.name.str()
-            given = (1 << wire.width) - 1 if wire.port_input else driven[name]
-            unread = given & ~read[name]
+            existing = (1 << wire.width) - 1 if wire.port_input else driven[name]
+            unread = existing & ~read[name]
             for offset in range(unread.bit_length()):
                 if unread >> offset & 1:
                     spare.append(ys.SigSpec(wire).extract(offset, 1))
@@ -106,13 +105,13 @@ def _unused_ports(design: Any, _: list[str]) -> None:
         reads |= {name: _used_bits(modules[name])[0] for name in changed}
         changed = set()
         for name, module in modules.items():
-            for cell in [one for one in module.cells_.values() if one.type.str() in modules]:
+            for cell in [candidate for candidate in module.cells_.values() if candidate.type.str() in modules]:
                 inner = cell.type.str()
                 if spare := _spare_ports(cell, modules[inner], reads[inner], module, reads[name]):
                     changed |= {name, inner}
                 for port in spare:
                     wire = modules[inner].wire(port)
-                    if wire.port_input:  # a leaf of a reset tree, whose registers nothing reads, is not kept
+                    if wire.port_input:  # a reset tree's leaf without loads is dropped
                         wire.set_bool_attribute(ys.IdString("\\keep"), False)
                     wire.port_input = wire.port_output = False
                     cell.unsetPort(port)
@@ -125,7 +124,7 @@ def _unused_ports(design: Any, _: list[str]) -> None:
 def _spare_ports(
     cell: Any, inner: Any, read_inside: dict[str, int], outer: Any, read_outside: dict[str, int]
 ) -> list[Any]:
-    """List the ports of an instance that nothing reads: inputs inside, outputs outside."""
+    """Ports of an instance without readers: inputs inside, outputs outside."""
     from pyosys import libyosys as ys
 
     spare = []
@@ -168,11 +167,11 @@ def _plain_names(design: Any, _: list[str]) -> None:
 
 
 def _rename(module: Any, is_top: bool) -> dict[str, str]:
-    """Rename the wires and instances of a module, and tell the new names by the old."""
+    """Rename the wires and instances of a module; returns new names by old names."""
     from pyosys import libyosys as ys
 
-    found = {one.name.str(): one for one in [*module.wires_.values(), *module.cells_.values()]}
-    names = sorted((name for name in found if name[0] == "\\"), key=_natural)
+    objects = {item.name.str(): item for item in [*module.wires_.values(), *module.cells_.values()]}
+    names = sorted((name for name in objects if name[0] == "\\"), key=_natural)
     plain = {name for name in names if _plain(name) == name[1:]}
     parts = Counter(part[1] for name in names if (part := _PART.fullmatch(name)))
     assigned = {memory.name.str()[1:] for memory in module.memories.values()} | {name[1:] for name in plain}
@@ -182,9 +181,9 @@ def _rename(module: Any, is_top: bool) -> dict[str, str]:
             part = _PART.fullmatch(name)
             whole = _plain(part[1] if part and parts[part[1]] == 1 else name)
             renamed[name] = f"\\{add_name(assigned, whole)}"
-            module.rename(found[name], ys.IdString(renamed[name]))
+            module.rename(objects[name], ys.IdString(renamed[name]))
     for wire in module.wires_.values():
-        wire.start_offset = 0  # of a part of another wire, its place there
+        wire.start_offset = 0  # would keep the offset within the split wire
     if not is_top:
         _order_ports(module)
     module.fixup_ports()
@@ -201,15 +200,21 @@ def _order_ports(module: Any) -> None:
 
 
 def _natural(name: str) -> list[Any]:
-    """Order in which 2 is before 10."""
+    """Sort key with 2 before 10."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def _plain(name: str) -> str:
-    """Make a plain identifier of a name of Yosys."""
-    # without the underscore of a private attribute, too, whose waveform Verilator would leave out
-    found = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
-    return f"{found}_" if found in RESERVED or not found else f"_{found}" if found[0].isdigit() else found
+    """Plain identifier of a Yosys name."""
+    # leading underscores go too: Verilator omits such signals from waveforms
+    identifier = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
+    return (
+        f"{identifier}_"
+        if identifier in RESERVED or not identifier
+        else f"_{identifier}"
+        if identifier[0].isdigit()
+        else identifier
+    )
 
 
 PASSES: dict[str, Callable[[Any, list[str]], None]] = {
@@ -218,4 +223,4 @@ PASSES: dict[str, Callable[[Any, list[str]], None]] = {
     UNUSED_BITS: _unused_bits,
     UNUSED_PORTS: _unused_ports,
 }
-"""The passes, by name; each gets the design and its arguments."""
+"""Passes by name; arguments are the design and the words after the name."""

@@ -1,6 +1,6 @@
-"""Identifiers: words that are none in Verilog, SystemVerilog and VHDL, and names that are there already.
+"""Reserved words of Verilog, SystemVerilog and VHDL, and unique names.
 
-The child process of Yosys imports this: nothing of Amaranth is imported here, which takes longer than most passes.
+Yosys' child process imports this module, so it must not import Amaranth, which takes longer than most passes.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ VHDL_RESERVED = frozenset(_VHDL.split())
 
 
 def keyword_of(name: str) -> str | None:
-    """Language of which a name is a keyword; None for a name that is one of none."""
+    """Language with this name as a keyword, or None."""
     return "Verilog" if name in RESERVED else "VHDL" if name.lower() in VHDL_RESERVED else None
 
 
 def add_name(assigned: set[str], name: str) -> str:
-    """Add a name to those of a module, with the next number where it is there already."""
+    """Add a name to a module's names, with a number suffix if it is taken; returns the unique name."""
     if name in assigned:
-        name = next(one for number in itertools.count(1) if (one := f"{name}_{number}") not in assigned)
+        name = next(candidate for number in itertools.count(1) if (candidate := f"{name}_{number}") not in assigned)
     assigned.add(name)
     return name

@@ -1,4 +1,4 @@
-"""Names in the emitted text that follow from the source alone, and not from what else is around them."""
+"""Names in the emitted RTLIL that depend on the source alone, not on surrounding code."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from .source_names import names_from_source
 
 
 def convert(component: wiring.Component, name: str, platform: object, emit_src: bool = False) -> str:
-    """Convert a design to RTLIL as `amaranth.back.rtlil.convert` does, with other names where several would be equal.
+    """Convert a design to RTLIL like `amaranth.back.rtlil.convert`, with stable names.
 
-    Amaranth numbers equal names of a module by how many names there are before them, and calls a register as the first
-    signal that is connected to it. Here they are numbered from 1 on, and a register has the name of its own signal.
+    Equal names in a module are numbered from 1, where Amaranth uses the count of all earlier names. A register keeps
+    the name of its own signal, where Amaranth uses the first connected signal.
 
     Parameters
     ----------
@@ -30,16 +30,16 @@ def convert(component: wiring.Component, name: str, platform: object, emit_src: 
     name : str
         Name of the top module.
     platform : object
-        What `elaborate` gets.
+        Argument of `elaborate`.
     emit_src : bool
-        Whether the text says which lines of Python made what.
+        Add Python source lines as attributes.
     """
     ports = {
         member: (
             Value.cast(getattr(component, member)),
-            ir.PortDirection.Input if one.flow is wiring.In else ir.PortDirection.Output,
+            ir.PortDirection.Input if port.flow is wiring.In else ir.PortDirection.Output,
         )
-        for member, one in component.signature.members.items()
+        for member, port in component.signature.members.items()
     }
     with _counted_names(), names_from_source():
         design = Fragment.get(component, platform).prepare(ports, hierarchy=(name,))
@@ -59,14 +59,14 @@ def _counted_names() -> Iterator[None]:
 
 
 def _registers(design: Any) -> Any:
-    """Collect the signals that change with a clock."""
-    found = SignalSet()
+    """Signals assigned in clocked domains."""
+    registers = SignalSet()
     for fragment in design.fragments:
         for domain, statements in fragment.statements.items():
             if domain != "comb":
                 for statement in statements:
-                    found.update(statement._lhs_signals())
-    return found
+                    registers.update(statement._lhs_signals())
+    return registers
 
 
 @contextlib.contextmanager
@@ -88,7 +88,7 @@ def _names_of_registers(registers: Any) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _named_ports() -> Iterator[None]:
-    """Name the ports that carry a part of a signal by that signal and the part's place, in all modules alike."""
+    """Name ports for part of a signal by the signal and the bit range, consistently in all modules."""
     original = ir._compute_ports
 
     def compute_ports(netlist: Any) -> None:
@@ -96,8 +96,8 @@ def _named_ports() -> Iterator[None]:
         places = _places(netlist)
         for module in netlist.modules:
             assigned = {*module.signal_names.values(), *module.ports, *module.io_ports}
-            assigned |= {netlist.modules[one].name[-1] for one in module.submodules}
-            assigned |= {netlist.cells[one].name for one in module.cells if hasattr(netlist.cells[one], "name")}
+            assigned |= {netlist.modules[index].name[-1] for index in module.submodules}
+            assigned |= {netlist.cells[index].name for index in module.cells if hasattr(netlist.cells[index], "name")}
             ports = {
                 add_name(assigned, _part_name(value, places)) if name.startswith("port$") else name: (value, flow)
                 for name, (value, flow) in module.ports.items()
@@ -113,17 +113,17 @@ def _named_ports() -> Iterator[None]:
 
 
 def _places(netlist: Any) -> dict[Any, list[tuple[str, Any, int]]]:
-    """Find the signals with a net, by the net: name, value and the net's place in it; those of its own module first."""
-    found: dict[Any, list[tuple[str, Any, int]]] = defaultdict(list)
+    """Signals that contain a net, by net: name, value and bit position; signals of the driving module come first."""
+    places: dict[Any, list[tuple[str, Any, int]]] = defaultdict(list)
     wanted = {value[0] for module in netlist.modules for name, (value, _) in module.ports.items() if "port$" in name}
-    for own in (True, False):
+    for local in (True, False):
         for number, module in enumerate(netlist.modules):
             for signal, name in module.signal_names.items():
                 value = netlist.signals[signal]
                 for place, net in enumerate(value):
-                    if net in wanted and _is_named(signal) and own == (netlist.cells[net.cell].module_idx == number):
-                        found[net].append((name, value, place))
-    return found
+                    if net in wanted and _is_named(signal) and local == (netlist.cells[net.cell].module_idx == number):
+                        places[net].append((name, value, place))
+    return places
 
 
 def _part_name(value: Any, places: Mapping[Any, Sequence[tuple[str, Any, int]]]) -> str:

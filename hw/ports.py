@@ -10,31 +10,31 @@ from ..golden.fixed import Format
 
 
 class PlainSignature(wiring.Signature):
-    """Signature whose wires are named by its members alone, as if each was a port of the component.
+    """Signature with wires named by member only, as if each member was a port of the component.
 
-    For an interface that no other one of the component shares a member's name with: in waveforms and in Verilog a wire
-    is `sequencer_address`, and not `sequencer_word__address`.
+    In waveforms and Verilog a wire is `sequencer_address`, not `sequencer_word__address`. Member names must be unique
+    among the component's interfaces.
     """
 
     def create(self, *, path: tuple[str | int, ...] | None = None, src_loc_at: int = 0) -> wiring.PureInterface:
-        """Create the interface; the last part of `path`, its own name, is left out."""
+        """Create the interface, without the last part of `path`, its own name."""
         return super().create(path=path and path[:-1], src_loc_at=1 + src_loc_at)
 
 
 def members(spec: Spec) -> dict[str, Member]:
-    """Ports of a block, by name: a stream interface for each stream of the spec, a plain payload for a sideband."""
+    """Ports of a block by name: a stream interface per stream of the spec, a plain payload per sideband."""
     return {name: member(port) for name, port in spec.streams().items()}
 
 
 def member(port: Stream) -> Member:
-    """Port of one stream or sideband, with its direction."""
+    """Port of a stream or sideband, with its direction."""
     flow = In if port.direction == "in" else Out
     shape = layout(port)
     return flow(shape) if port.follows else flow(stream.Signature(shape))
 
 
 def layout(port: Stream) -> data.StructLayout:
-    """Layout of a payload: the fields of a stream, the first in the lowest bits; several lanes are an array."""
+    """Layout of a payload: the stream's fields, first field lowest; several lanes form an array."""
     return data.StructLayout({item.name: _field(item) for item in port.fields})
 
 
@@ -43,12 +43,12 @@ def _field(item: Field) -> Shape | data.ArrayLayout:
 
 
 def shape(number: Format) -> Shape:
-    """Shape of a fixed-point format: signed or unsigned, of its width."""
+    """Signed or unsigned shape of a fixed-point format."""
     return signed(number.width) if number.signed else unsigned(number.width)
 
 
 def withheld(m: Module, load: wiring.PureInterface) -> Value:
-    """Tell whether a load withholds the output: from its first bit to the one marked last, gaps included."""
+    """Whether a load withholds the output: from its first bit to the bit marked last, gaps included."""
     loading = Signal()
     with m.If(load.valid):
         m.d.sync += loading.eq(~load.payload.last)
@@ -56,9 +56,9 @@ def withheld(m: Module, load: wiring.PureInterface) -> Value:
 
 
 def elements(lanes: Value, item: Field) -> list[Value]:
-    """Lanes of a field as a list, whether it is an array or, with one lane, a plain number.
+    """Lanes of a field as a list, for an array or, with one lane, a plain number.
 
-    Each is a slice of the whole signal: of a slice of it Amaranth would write down all lanes for each lane.
+    Each lane is a slice of the underlying signal: for a slice of a slice, Amaranth would emit all lanes for each lane.
     """
     width, signed = item.format.width, item.format.signed
     whole, first = Value.cast(lanes), 0

@@ -1,11 +1,11 @@
-"""Contents of RAMs and of registers without reset at power-up, as a simulation of emitted Verilog has them."""
+"""Random power-up contents of RAMs and of registers without reset, in simulation of emitted Verilog."""
 
 from __future__ import annotations
 
 import re
 
 PLUSARG = "fabtune_power_up"
-"""Argument of a simulation: ``+fabtune_power_up=N`` is the seed of what power-up leaves; 0 leaves zeros."""
+"""Simulation argument: ``+fabtune_power_up=N`` is the seed of power-up contents; 0 gives zeros."""
 DEFAULT_SEED = 1
 """Seed without the argument."""
 _HEADER = f"""\
@@ -15,9 +15,9 @@ _HEADER = f"""\
 """Comment at the head of a file."""
 
 _DRAWN = 32
-"""Bits of the generator's state, which are drawn at a time."""
+"""Bits of a draw, the generator's state."""
 _AT_ONCE = 2048
-"""Draws of one call for registers, at most: Verilator copies the task for each call. Every reader takes 2**16 bits."""
+"""Most draws of a call: Verilator copies the task per call, and all tools accept vectors of 2**16 bits."""
 _RAM = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];$", re.MULTILINE)
 _REGISTER = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) ?;$", re.MULTILINE)
 _CLOCKED = re.compile(r"^ {4,}(?:if .*\) |else )?(\S+?) *(?:\[[^]]*\] *)?<= ", re.MULTILINE)
@@ -61,35 +61,36 @@ _BLOCK = """\
 
 
 def power_up_seed(seed: int) -> int:
-    """Seed of what power-up leaves that goes with the seed of a simulation, 0 and up: it is not 0."""
+    """Nonzero seed of power-up contents, from the seed (0 and up) of a simulation."""
     return seed % ((1 << 32) - 1) + 1
 
 
 def power_up_argument(seed: int) -> str:
-    """Write the argument of a simulation that gives the seed of what power-up leaves."""
+    """Simulation argument for a seed of power-up contents."""
     return f"+{PLUSARG}={seed}"
 
 
 def with_power_up(body: str) -> str:
-    """Give RAMs without contents, and registers without an initial value, random ones in simulation.
+    """Add random initial values, in simulation only, to RAMs without contents and registers without an initial value.
 
-    A simulator would read unknown values from them, or the same ones always. Synthesis must see none of it, as an
-    UltraRAM takes no contents: a tool that does not define the standard's macro knows the comment.
-
-    The generator is an xorshift, which is written out because `$random` differs between simulators. Zero is its fixed
-    point, so that the seed 0 gives zeros. Each instance begins from its own path.
+    Otherwise simulators read unknown or always equal values. Synthesis must ignore this code, as an UltraRAM has no
+    initial contents; tools that do not define the standard macro obey the comment. The generator is an explicit
+    xorshift, because `$random` differs between simulators. Zero is its fixed point, so seed 0 gives zeros. Each
+    instance mixes its path into the seed.
 
     Parameters
     ----------
     body : str
-        Verilog of one or more modules, as Yosys writes it, initial values in ``initial`` statements.
+        Verilog of one or more modules from Yosys, with initial values in ``initial`` statements.
     """
-    filled = re.sub(r"^module .*?^(?=endmodule$)", lambda one: _module(one[0]), body, flags=re.MULTILINE | re.DOTALL)
+    filled = re.sub(
+        r"^module .*?^(?=endmodule$)", lambda match: _module(match[0]), body, flags=re.MULTILINE | re.DOTALL
+    )
     return body if filled == body else _HEADER + filled
 
 
 def _module(text: str) -> str:
-    """Add what power-up leaves to one module, which lacks its last line."""
+    """Add random initial values to one module, given without its last line."""
     clocked, words, values = (set(known.findall(text)) for known in (_CLOCKED, _WORD, _VALUE))
     statements: list[str] = []
     draws: list[int] = []
@@ -121,5 +122,5 @@ def _module(text: str) -> str:
 
 
 def _draws(high: str) -> int:
-    """Draws of the generator for a value whose highest bit has this number; nothing stands for 0."""
+    """Draws for a value with this highest bit number; an empty string counts as 0."""
     return int(high or 0) // _DRAWN + 1

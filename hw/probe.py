@@ -1,4 +1,4 @@
-"""Probes: what a component shows of its inside to the rules of its proof, by name. They cost nothing in the netlist."""
+"""Probes: internal values of a component, shown by name to its proof rules; free of cost in the netlist."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from amaranth.hdl import Elaboratable, Value, ValueLike
 
 
 class Probe:
-    """Values within a component, as attributes.
+    """Internal values of a component, as attributes.
 
     Raises
     ------
     AttributeError
-        If the component shows no value of this name, or has no such state, with those that there are.
+        For an unknown value or state; the message lists the known names.
     """
 
     def __init__(self, component: Elaboratable) -> None:
@@ -25,7 +25,7 @@ class Probe:
         raise self._missing("value", name, [shown for shown in vars(self) if not shown.startswith("_")])
 
     def state(self, name: str) -> Value:
-        """Tell whether the component's state machine is in a state."""
+        """Whether the component's state machine is in a state."""
         if name not in (states := self._fsm.encoding if self._fsm else ()):
             raise self._missing("state", name, states)
         return self._fsm.ongoing(name)
@@ -37,6 +37,6 @@ class Probe:
 
 
 def probe(component: Elaboratable, fsm: Any = None, **values: ValueLike | Sequence[ValueLike]) -> None:
-    """Show values, and the states of a state machine, to rules; each method that elaborates a component may do so."""
+    """Show values and a state machine's states to proof rules; may be called by each elaborating method."""
     inside = vars(vars(component).setdefault("probe", Probe(component)))
     inside.update(values, _fsm=fsm or inside["_fsm"])

@@ -1,7 +1,7 @@
-"""Programs in child processes, which end with the command: at a signal, an error or a time limit, with all they began.
+"""Child processes that end with the command: at a signal, an error or a time limit, including all descendants.
 
-Each runs in a process group of its own, so that ``make`` and its compilers end together. A command's handler of signals
-calls `stop`; threads that wait for a program, or are about to start one, are given the same exception.
+Each child runs in its own process group, so that ``make`` and its compilers end together. A signal handler calls
+`stop`; threads that wait for a program or start one then get the same exception.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO
 
 GRACE = 2.0
-"""Seconds that programs have to end by themselves after SIGTERM."""
+"""Seconds between SIGTERM and SIGKILL."""
 
 _running: set[subprocess.Popen[str]] = set()
 _stopped: BaseException | None = None
@@ -32,7 +32,7 @@ def run(
     seconds: float | None = None,
     merged: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program without standard input, and keep what it prints.
+    """Run a program without standard input, and capture its output.
 
     Parameters
     ----------
@@ -41,18 +41,18 @@ def run(
     folder : Path, optional
         Working directory.
     env : mapping of str to str, optional
-        Environment variables, all of them.
+        Complete environment.
     seconds : float, optional
-        Time after which it is ended.
+        Time limit.
     merged : bool
-        Standard error goes where standard output goes.
+        Redirect standard error to standard output.
 
     Raises
     ------
     OSError
         If the program cannot be started.
     subprocess.TimeoutExpired
-        If it takes longer than `seconds`; it has ended then.
+        If the time limit is exceeded; the program has been ended.
     """
     child = None
     try:
@@ -88,7 +88,7 @@ def run(
 
 
 def start(command: Iterable[str | Path], folder: Path, errors: IO[str]) -> subprocess.Popen[str]:
-    """Start a program that reads and writes while it runs, until `end`.
+    """Start a program with pipes for standard input and output, to be ended with `end`.
 
     Parameters
     ----------
@@ -127,20 +127,20 @@ def start(command: Iterable[str | Path], folder: Path, errors: IO[str]) -> subpr
 
 
 def end(child: subprocess.Popen[str]) -> None:
-    """End a program that was started."""
+    """End a started program."""
     _running.discard(child)
     child.kill()
     for pipe in filter(None, (child.stdin, child.stdout)):
-        with contextlib.suppress(OSError):  # what was not sent any more
+        with contextlib.suppress(OSError):  # unsent input
             pipe.close()
     child.wait()
 
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let `stop` raise its exception at the end of a block: within, it would lose a process or leave a lock taken.
+    """Defer the exception of `stop` to the end of a block, within which it would lose a process or leave a lock taken.
 
-    Blocked signals do not suffice: another thread receives them, and the main thread runs their handler all the same.
+    Blocking signals does not suffice: another thread receives them, and the main thread still runs their handler.
     """
     global _uninterrupted
     before = _uninterrupted
@@ -154,15 +154,15 @@ def uninterrupted() -> Iterator[None]:
 
 
 def refuse_stopped() -> None:
-    """Raise the exception with which programs were stopped, if they were."""
+    """Raise the exception passed to `stop`, if any."""
     if _stopped:
         raise _stopped
 
 
 def stop(error: BaseException) -> None:
-    """End all programs and raise an exception, in the main thread, for a handler of signals.
+    """End all programs and raise an exception, in the main thread, for a signal handler.
 
-    Where the main thread is in `uninterrupted`, the end of that block raises the exception.
+    Within `uninterrupted`, the exception is raised at the end of the block.
     """
     global _stopped
     _stopped = error
@@ -172,33 +172,33 @@ def stop(error: BaseException) -> None:
 
 
 def resume() -> None:
-    """Let programs start again after `stop`."""
+    """Allow programs to start again after `stop`."""
     global _stopped
     _stopped = None
 
 
 def end_all() -> None:
-    """End all programs that run."""
+    """End all running programs."""
     _end(list(_running))
 
 
 def _end(children: list[subprocess.Popen[str]]) -> None:
-    """End programs with all that they started: SIGTERM, and SIGKILL for those that are there after `GRACE`."""
+    """End programs with all descendants: SIGTERM, then SIGKILL for survivors after `GRACE`."""
     deadline = time.monotonic() + GRACE
-    left = [child for child in children if _send(child, signal.SIGTERM)]
-    while left and time.monotonic() < deadline:
+    alive = [child for child in children if _send(child, signal.SIGTERM)]
+    while alive and time.monotonic() < deadline:
         time.sleep(0.01)
-        for child in left:
-            child.poll()  # a program that has ended counts until somebody has asked
-        left = [child for child in left if _send(child, 0)]
-    for child in left:
+        for child in alive:
+            child.poll()  # reap ended programs
+        alive = [child for child in alive if _send(child, 0)]
+    for child in alive:
         _send(child, signal.SIGKILL)
 
 
 def _send(child: subprocess.Popen[str], number: int) -> bool:
-    """Send a signal to a program and all that it started; False where none of them is left."""
+    """Send a signal to a program's process group; False if the group has ended."""
     try:
         os.killpg(child.pid, number)
-    except (ProcessLookupError, PermissionError):  # macOS refuses where the group has ended
+    except (ProcessLookupError, PermissionError):  # macOS: permission error for an ended group
         return False
     return True

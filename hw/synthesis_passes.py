@@ -1,4 +1,4 @@
-"""Passes that Yosys lacks for an estimate: initial values, memories, and a faster ``opt``."""
+"""Yosys passes for estimates: initial values, memories, and a faster ``opt``."""
 
 import itertools
 import re
@@ -7,37 +7,37 @@ from pathlib import Path
 from typing import Any
 
 INITIAL_VALUES = "initial_values"
-"""Pass: keep initial values of registers alone, and of several of a bit the last, such as that of a loop's counter.
+"""Pass: keep initial values of registers only, and the last if a bit has several, such as a loop counter's.
 
-Where they differ, Yosys stops. Of a net with an ``assign`` or behind a cell it would make a constant.
+Yosys stops at conflicting values, and turns a net with an initial value and a driver into a constant.
 """
 OPTIMISE = "optimise"
-"""Pass: ``opt``, or ``opt -full``, until each pass of its loop saw the last change, with ``opt_dff`` until it finds no
-more: a constant goes down a chain by one register each time.
+"""Pass: ``opt``, or ``opt -full``, with fewer iterations: it ends once every pass has seen the last change.
 
-``opt`` itself repeats the whole loop until a round finds nothing.
+``opt`` itself repeats whole rounds until a round changes nothing. ``opt_dff`` repeats until it finds no more, as it
+propagates a constant by one register of a chain at a time.
 """
 SEPARATE_MEMORIES = "separate_memories"
-"""Pass: give each memory whose mapping does not depend on what is around it a module of its own; ``flatten`` undoes it.
+"""Pass: move each memory with a context-free mapping into a separate module; ``flatten`` undoes it.
 
-For each memory ``memory_libmap`` goes through the whole module, to prove that a read and a write exclude each
-other, and can share a port. It need not where nothing writes, and cannot where a port always reads or no read has a
-write's address.
+``memory_libmap`` traverses the whole module per memory, to prove that a read and a write exclude each other and can
+share a port. The proof is superfluous without writes, and impossible if a port always reads or no read uses a write's
+address.
 """
 SMALL_MEMORIES = "small_memories"
-"""Pass: give memories of fewer bits than the number that follows an attribute ``fabtune_small``."""
+"""Pass with a number: set the attribute ``fabtune_small`` on memories of fewer bits."""
 
 
 def bits_of(signal: Any) -> tuple[Any, ...]:
-    """Name each bit of a signal, or give the value of a constant one."""
-    if signal.is_chunk() and (chunk := signal.as_chunk()).wire:  # most are one: fewer calls into Yosys
+    """Key of each bit of a signal: wire name and offset, or a constant's value."""
+    if signal.is_chunk() and (chunk := signal.as_chunk()).wire:  # the common case, with fewer calls into Yosys
         name = chunk.wire.name.str()
         return tuple((name, offset) for offset in range(chunk.offset, chunk.offset + chunk.width))
     return tuple(map(name_of, signal.to_sigbit_vector()))
 
 
 def name_of(bit: Any) -> Any:
-    """Name a bit by its wire and place there, or give the value of a constant one."""
+    """Key of a bit: wire name and offset, or a constant's value."""
     return (bit.wire.name.str(), bit.offset) if bit.is_wire() else str(bit.data)
 
 
@@ -56,7 +56,7 @@ def _separate_memories(design: Any, _: list[str]) -> None:
 
 
 def _addresses(memory: Any, ports: str, defined: dict[Any, Any]) -> set[tuple[Any, ...]]:
-    """Name the bits of the address of each read or write port."""
+    """Address bits of each read or write port."""
     from pyosys import libyosys as ys
 
     address = memory.getPort(ys.IdString(f"\\{ports}_ADDR")).to_sigbit_vector()
@@ -66,20 +66,21 @@ def _addresses(memory: Any, ports: str, defined: dict[Any, Any]) -> set[tuple[An
 
 
 def _only_defined(cells: list[Any]) -> dict[Any, Any]:
-    """Find what multiplexers give that choose between a signal and nothing: an address, while nothing is written.
+    """Sources of multiplexers between a signal and an undefined value, such as an address without a write, by output
+    bit.
 
     ``memory_libmap`` sees through them that two ports share an address.
     """
     from pyosys import libyosys as ys
 
     a, b, y = (ys.IdString(f"\\{port}") for port in "ABY")
-    found: dict[Any, Any] = {}
+    sources: dict[Any, Any] = {}
     for mux in (cell for cell in cells if cell.type.str() == "$mux"):
         ways = [mux.getPort(port) for port in (a, b)]
         defined = [way for way in ways if not way.is_fully_undef()]
         if len(defined) == 1:
-            found |= dict(zip(bits_of(mux.getPort(y)), defined[0].to_sigbit_vector(), strict=True))
-    return found
+            sources |= dict(zip(bits_of(mux.getPort(y)), defined[0].to_sigbit_vector(), strict=True))
+    return sources
 
 
 def _follow(bit: Any, defined: dict[Any, Any]) -> Any:
@@ -91,16 +92,16 @@ def _follow(bit: Any, defined: dict[Any, Any]) -> Any:
 
 
 def _separate(design: Any, module: Any, cell: Any, defined: dict[Any, Any]) -> None:
-    """Move a cell into a module of its own, whose inputs are the wires that the cell reads."""
+    """Move a cell into a new module, with the wires read by the cell as inputs."""
     from pyosys import libyosys as ys
 
-    own = design.addModule(ys.IdString(f"$separate${cell.name.str()}"))
-    moved = own.addCell(ys.IdString("$cell"), cell)
+    submodule = design.addModule(ys.IdString(f"$separate${cell.name.str()}"))
+    moved = submodule.addCell(ys.IdString("$cell"), cell)
     wires: dict[str, Any] = {}
     outside: dict[str, Any] = {}
     for port, signal in cell.connections_.items():
         if cell.output(port):
-            wire = own.addWire(port, signal.size())
+            wire = submodule.addWire(port, signal.size())
             wire.port_output = True
             outside[port.str()] = signal
             moved.setPort(port, ys.SigSpec(wire))
@@ -109,15 +110,15 @@ def _separate(design: Any, module: Any, cell: Any, defined: dict[Any, Any]) -> N
         for bit in (_follow(bit, defined) for bit in signal.to_sigbit_vector()):
             name = bit.wire.name.str() if bit.is_wire() else ""
             if name and name not in wires:
-                wires[name] = own.addWire(ys.IdString(f"$read{len(wires)}"), bit.wire.width)
+                wires[name] = submodule.addWire(ys.IdString(f"$read{len(wires)}"), bit.wire.width)
                 wires[name].port_input = True
                 outside[wires[name].name.str()] = ys.SigSpec(bit.wire)
             inside.append(ys.SigSpec(wires[name], bit.offset, 1) if name else bit)
         moved.setPort(port, inside)
-    own.fixup_ports()
+    submodule.fixup_ports()
     name = cell.name.str()
     module.remove(cell)
-    instance = module.addCell(ys.IdString(name), own.name)
+    instance = module.addCell(ys.IdString(name), submodule.name)
     for port, signal in outside.items():
         instance.setPort(ys.IdString(port), signal)
 
@@ -136,8 +137,8 @@ def _initial_values(design: Any, _: list[str]) -> None:
         driven = _driven(module)
         initial = _initial_processes(design, module, driven)
         names = {process.name.str() for process in initial}
-        settled = driven | _given([one for one in module.processes.values() if one.name.str() not in names])
-        for process in initial:  # the last of the source comes first
+        settled = driven | _given([item for item in module.processes.values() if item.name.str() not in names])
+        for process in initial:  # in reverse source order
             for rule in process.syncs:
                 actions = []
                 for target, value in reversed(rule.actions):
@@ -152,25 +153,25 @@ def _initial_values(design: Any, _: list[str]) -> None:
 
 
 def _initial_processes(design: Any, module: Any, driven: set[Any]) -> list[Any]:
-    """Find the processes of ``initial`` statements: those with initial values, and in conflict with a driver constants.
+    """Processes of ``initial`` statements: processes with initial values, and constant processes with another driver.
 
-    To Yosys an initial value of what no other process assigns is a constant, which a process always gives.
+    Yosys turns an initial value without another process into a constant process.
     """
     from pyosys import libyosys as ys
 
-    found = []
+    initial = []
     for process in module.processes.values():
         if any(rule.type == ys.SyncType.STi for rule in process.syncs):
-            found.append(process)
+            initial.append(process)
         elif _given([process]) & driven:
             ys.run_pass(f"dump -o process.il {module.name.str()}/{process.name.str()}", design)
             if _gives_constants(Path("process.il").read_text(encoding="utf-8")):
-                found.append(process)
-    return found
+                initial.append(process)
+    return initial
 
 
 def _gives_constants(process: str) -> bool:
-    """Tell whether a process in RTLIL text assigns nothing but constants, and what it assigned them to."""
+    """Whether a process in RTLIL text assigns only constants, and wires assigned from constants."""
     if re.search(r"^\s*switch ", process, re.MULTILINE):
         return False
     constant: set[str] = set()
@@ -186,7 +187,7 @@ _NAMES = re.compile(r"[$\\]\S+")
 
 
 def _driven(module: Any) -> set[Any]:
-    """Name the bits that an ``assign`` or a cell drives."""
+    """Bits driven by an ``assign`` or a cell."""
     driven = {bit for target, _ in module.connections_ for bit in bits_of(target)}
     for cell in module.cells_.values():
         for port, signal in cell.connections_.items():
@@ -196,7 +197,7 @@ def _driven(module: Any) -> set[Any]:
 
 
 def _given(processes: list[Any]) -> set[Any]:
-    """Name the bits that processes drive without a clock."""
+    """Bits driven by processes without a clock."""
     from pyosys import libyosys as ys
 
     always = (rule for process in processes for rule in process.syncs if rule.type == ys.SyncType.STa)
@@ -224,13 +225,12 @@ def _optimise(design: Any, arguments: list[str]) -> None:
     while unchanged < len(passes):
         name = next(turns)
         unchanged = 0 if _changes(design, name) else unchanged + 1
-        # a constant goes down a chain by one register each time
         while name == "opt_dff" and not unchanged and _changes(design, name):
             pass
 
 
 def _changes(design: Any, name: str) -> bool:
-    """Run a pass of ``opt``, and tell whether it changed anything."""
+    """Run a pass of ``opt``; returns whether it changed the design."""
     from pyosys import libyosys as ys
 
     design.scratchpad_set_bool("opt.did_something", False)
@@ -244,4 +244,4 @@ PASSES: dict[str, Callable[[Any, list[str]], None]] = {
     SEPARATE_MEMORIES: _separate_memories,
     SMALL_MEMORIES: _small_memories,
 }
-"""The passes, by name; each gets the design and its arguments."""
+"""Passes by name; arguments are the design and the words after the name."""

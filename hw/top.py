@@ -1,9 +1,9 @@
-"""Top module of an emitted block: conventional port names, and which fields of a stream each port carries.
+"""Top module of an emitted block: conventional port names, and the stream fields of each port.
 
-A plain block has ``clk``, ``rst`` and for a stream ``x`` the ports ``x_valid``, ``x_ready`` and one per field. A core
-has the names by which a block design recognises AXI4-Stream: ``aclk``, ``aresetn``, ``s_axis_*`` for inputs,
-``m_axis_*`` for outputs. There each lane takes as many whole bytes as the widest field of its stream needs; a field
-called `last` or `user` becomes ``tlast`` or ``tuser``.
+A plain block has ``clk``, ``rst`` and, for a stream ``x``, ports ``x_valid``, ``x_ready`` and one per field. A core has
+AXI4-Stream names, as block designs recognise them: ``aclk``, ``aresetn``, ``s_axis_*`` for inputs, ``m_axis_*`` for
+outputs. There a lane has as many whole bytes as the widest field of its stream, and a field `last` or `user` becomes
+``tlast`` or ``tuser``.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _BYTE = 8
 
 @dataclass(frozen=True)
 class Wire:
-    """Port of the top module that carries fields of a stream, the first in the lowest bits.
+    """Port of the top module for some fields of a stream, first field lowest.
 
     Parameters
     ----------
     name : str
         Name in the Verilog.
     fields : tuple of str
-        Names of fields of the spec's stream.
+        Names of the spec's stream fields.
     align : int
-        Width of a lane is a multiple of this many bits; the number in it is sign-extended.
+        A lane's width is a multiple of this many bits; its number is sign-extended.
     """
 
     name: str
@@ -41,17 +41,17 @@ class Wire:
     align: int = 1
 
     def room(self, field: Field) -> int:
-        """Width of a lane of a field in the port."""
+        """Width of a field's lane in the port."""
         return -(-field.format.width // self.align) * self.align
 
     def width(self, stream: Stream) -> int:
-        """Width of the port that carries these fields of a stream."""
+        """Width of the port."""
         return sum(item.lanes * self.room(item) for item in stream.fields if item.name in self.fields)
 
 
 @dataclass(frozen=True)
 class Port:
-    """Ports of the top module that make up one stream; a sideband has neither `valid` nor `ready`."""
+    """Top module ports of one stream; a sideband has neither `valid` nor `ready`."""
 
     wires: tuple[Wire, ...]
     valid: str = ""
@@ -59,7 +59,7 @@ class Port:
 
 
 def plain_port(name: str, stream: Stream) -> Port:
-    """Name a plain block's stream ``x``: ``x_valid``, ``x_ready``, ``x_FIELD``; a sideband of one field is ``x``."""
+    """Ports of a plain block's stream ``x``: ``x_valid``, ``x_ready``, ``x_FIELD``; of a one-field sideband: ``x``."""
     if stream.follows:
         return _sideband(name, stream)
     return Port(
@@ -68,7 +68,7 @@ def plain_port(name: str, stream: Stream) -> Port:
 
 
 def axis_port(name: str, stream: Stream) -> Port:
-    """Name a core's stream as AXI4-Stream: ``s_axis_x_*`` or ``m_axis_x_*``; `i` and `o` have no suffix."""
+    """AXI4-Stream ports of a core's stream: ``s_axis_x_*`` or ``m_axis_x_*``; `i` and `o` have no suffix."""
     if stream.follows:
         return _sideband(name, stream)
     prefix = "s_axis" if stream.direction == "in" else "m_axis"
@@ -83,7 +83,7 @@ def axis_port(name: str, stream: Stream) -> Port:
 
 
 def ports_of(spec: Spec) -> dict[str, Port]:
-    """Ports of each of a spec's streams, by the stream's name."""
+    """Ports of each of a spec's streams, by stream name."""
     named = axis_port if spec.core else plain_port
     return {name: named(name, stream) for name, stream in spec.streams().items()}
 
@@ -94,7 +94,7 @@ def _sideband(name: str, stream: Stream) -> Port:
 
 
 def _lanes(value: Any, field: Field) -> list[Value]:
-    """Lanes of a field, also where the block has all of them as one number."""
+    """Lanes of a field, even if the block has them as one number."""
     if field.lanes == 1 or not isinstance(value, Value):
         return elements(value, field)
     width = field.format.width
@@ -102,14 +102,14 @@ def _lanes(value: Any, field: Field) -> list[Value]:
 
 
 class TopWrapper(wiring.Component):
-    """Connects the ports of a block to those of a top module with conventional names.
+    """Connect the ports of a block to a top module's conventional ports.
 
     Parameters
     ----------
     block : Component
         The block, with the streams, buses and wires of `spec` as ports.
     spec : Spec
-        Streams, buses and wires, and whether the block is a core.
+        Streams, buses, wires, and whether the block is a core.
 
     Attributes
     ----------
@@ -118,12 +118,12 @@ class TopWrapper(wiring.Component):
     aclk, aresetn : In(1), of a core
         Clock, and synchronous reset, active low.
     STREAM ports
-        For each of `spec.streams()` the ports of `plain_port` or, of a core, `axis_port`: valid and payload in the
-        stream's direction, ready against it; combinational from and to the block.
+        For each of `spec.streams()` the ports of `plain_port` or, for a core, `axis_port`: valid and payload in the
+        stream's direction, ready against it; combinational connections to the block.
     BUS ports
-        For each of `spec.buses` the pins of `axi.pins` with the prefix given there.
+        For each of `spec.buses` the pins of `axi.pins`, with the bus's prefix.
     WIRE ports
-        Each of `spec.wires` (out) and `spec.input_wires` (in), as the block has it.
+        Each of `spec.wires` (out) and `spec.input_wires` (in), as in the block.
     """
 
     def __init__(self, block: wiring.Component, spec: Spec) -> None:
@@ -145,17 +145,18 @@ class TopWrapper(wiring.Component):
 
     @property
     def pins(self) -> tuple[axi.TopPin, ...]:
-        """All ports, in the order of the Verilog."""
+        """All ports, in Verilog order."""
         members = self.signature.members.items()
         return tuple(
-            axi.TopPin(name, "out" if one.flow is Out else "in", Shape.cast(one.shape).width) for name, one in members
+            axi.TopPin(name, "out" if member.flow is Out else "in", Shape.cast(member.shape).width)
+            for name, member in members
         )
 
     @property
     def attributes(self) -> dict[str, dict[str, str]]:
-        """Verilog attributes by wire, from which a block design knows a core's clock, reset, buses and interrupt.
+        """Verilog attributes by wire: a core's clock, reset, buses and interrupt for block designs.
 
-        A monitor's pins are nets that Vivado keeps for a logic analyser.
+        Monitor pins get the attribute that keeps them for a logic analyser.
         """
         if not self._spec.core:
             return {}
@@ -166,29 +167,29 @@ class TopWrapper(wiring.Component):
             info = f"xilinx.com:signal:{kind}:1.0 {wire} {pin}"
             return {"X_INTERFACE_INFO": info, "X_INTERFACE_PARAMETER": parameter}
 
-        found = {
+        attributes = {
             self.clock: signal(
                 "clock", self.clock, "CLK", f"ASSOCIATED_BUSIF {interfaces}, ASSOCIATED_RESET {self.reset}"
             ),
             self.reset: signal("reset", self.reset, "RST", "POLARITY ACTIVE_LOW"),
         }
         if "interrupt" in self._spec.wires:
-            found["interrupt"] = signal("interrupt", "interrupt", "INTERRUPT", "SENSITIVITY LEVEL_HIGH")
-        found |= {name: {"mark_debug": "true"} for name in self._spec.wires if name.startswith("monitor_")}
+            attributes["interrupt"] = signal("interrupt", "interrupt", "INTERRUPT", "SENSITIVITY LEVEL_HIGH")
+        attributes |= {name: {"mark_debug": "true"} for name in self._spec.wires if name.startswith("monitor_")}
         for prefix, parameters in self._spec.bus_parameters.items():
             pins = [pin.name for bus in self.buses.values() for pin in bus if pin.name.startswith(f"{prefix}_")]
             for name in pins:
                 logical = name.removeprefix(f"{prefix}_").upper()
-                found[name] = {"X_INTERFACE_INFO": f"xilinx.com:interface:aximm:1.0 {prefix} {logical}"}
+                attributes[name] = {"X_INTERFACE_INFO": f"xilinx.com:interface:aximm:1.0 {prefix} {logical}"}
             listed = ", ".join(f"{name} {value}" for name, value in parameters.items())
-            found[pins[0]]["X_INTERFACE_PARAMETER"] = f"XIL_INTERFACENAME {prefix}, {listed}"
-        return found
+            attributes[pins[0]]["X_INTERFACE_PARAMETER"] = f"XIL_INTERFACENAME {prefix}, {listed}"
+        return attributes
 
     def elaborate(self, platform: object) -> Module:
-        # the block's own module and none around it: what is inside has the path that it has in the block
+        # extend the block's own module, not a parent module: paths inside stay as in the block
         vars(self._block)["_MustUse__used"] = True  # as `Fragment.get` notes it
         m: Module = self._block.elaborate(platform)
-        # a block with a port for it shares the reset out itself
+        # a block with a reset port distributes its reset itself
         shares = "reset" in self._block.signature.members
         m.domains.sync = ClockDomain("sync", local=True, reset_less=shares)
         wire = {name: getattr(self, name) for name in self.signature.members}

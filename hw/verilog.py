@@ -1,4 +1,4 @@
-"""Verilog of a block: build its component from the spec, name its ports, write text that every reader accepts."""
+"""Verilog of a block: builds the component of a spec, names its ports, and writes portable text."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ class Emitted:
     top : str
         Name of the top module.
     verilog, rtlil : str
-        The same design, for other tools and for Yosys.
+        The design, for other tools and for Yosys.
     ports : dict of str to Port
-        Ports of the top module that carry each of the spec's streams.
+        Top module ports of each of the spec's streams.
     pins : tuple of TopPin
         All ports of the top module.
     clock, reset : str
-        Names of those two ports.
+        Names of the clock and reset ports.
     reset_level : int
-        The level at which the reset acts.
+        Active level of the reset.
     """
 
     top: str
@@ -65,17 +65,17 @@ class Emitted:
 
 
 def component(spec: Spec) -> wiring.Component:
-    """Build the RTL of a spec: the CamelCase class in the module of the same area and name."""
+    """Component of a spec: the CamelCase class in the module of the same area and name; UserError if none exists."""
     kind = "".join(part.capitalize() for part in spec.name.split("_"))
-    if (found := spec.part("hw", spec.name, kind)) is None:
+    if (component_class := spec.part("hw", spec.name, kind)) is None:
         raise UserError(f"{spec.name} has no RTL: there is no class {kind} in hw/{spec.area()}")
-    built: wiring.Component = found(spec)
+    built: wiring.Component = component_class(spec)
     return built
 
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Suspend the search for cycles: in a core's millions of nets it finds none, in a third to half of the time."""
+    """Suspend garbage collection: up to half of the time, and a core's millions of nets hold no garbage."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -87,10 +87,10 @@ def without_garbage_collection() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _short_zero_contents() -> Iterator[None]:
-    """Let Amaranth write contents of a memory that are all zero as one digit, which Yosys extends to the width.
+    """Let Amaranth write all-zero memory contents as one digit, which Yosys extends.
 
-    Digit by digit they are half of a core's text and of the time to write it, and nobody can leave them out: without
-    contents a memory has any at the start.
+    In full they are half of a core's text and writing time. They cannot be omitted: without contents a memory starts
+    undefined.
     """
     written = rtlil.ModuleEmitter.emit_memory
 
@@ -121,15 +121,15 @@ def _short_zero_contents() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _registers_without_initial_value() -> Iterator[None]:
-    """Let Amaranth write no initial value of a register without reset: once the core has run, it holds anything."""
+    """Omit initial values of registers without reset: after a run of the core their contents are arbitrary."""
     collected = rtlil.ModuleEmitter.collect_init_attrs
 
     def collect_init_attrs(self: Any) -> None:
         collected(self)
-        without_reset = (self.netlist.signals[one] for one in self.module.signal_names if one.reset_less)
-        found = {net.cell for value in without_reset for net in value if net.is_cell}
+        without_reset = (self.netlist.signals[signal] for signal in self.module.signal_names if signal.reset_less)
+        cells = {net.cell for value in without_reset for net in value if net.is_cell}
         for value, attributes in self.value_attrs.items():
-            if {net.cell for net in value if net.is_cell} & found:
+            if {net.cell for net in value if net.is_cell} & cells:
                 attributes.pop("init", None)
 
     rtlil.ModuleEmitter.collect_init_attrs = collect_init_attrs
@@ -141,29 +141,24 @@ def _registers_without_initial_value() -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Emitted:
-    """Generate one of fabtune's own blocks, or read it from the cache.
+    """Generate one of fabtune's blocks, or read it from the cache.
 
-    A core takes ten seconds, and is compiled, packaged and estimated. What is cached is named by the spec, its plan of
-    memories, which several devices may share, the code of `golden` and `hw`, and the versions of Amaranth and Yosys.
+    A core takes ten seconds, and is needed to compile, package and estimate. The cache key covers the spec, its memory
+    plan (shared by several devices), the code of `golden` and `hw`, and the versions of Amaranth and Yosys.
 
     Parameters
     ----------
     spec : Spec
-        Its parameters.
+        Parameters of the block.
     top : str, optional
         Name of the top module, by default the block's.
     device : Device, optional
-        Device whose blocks of RAM the plan of memories is for, by default one with all kinds.
-
-    Returns
-    -------
-    Emitted
-        See `generate`.
+        Device for the memory plan, by default a device with all RAM types.
 
     Raises
     ------
     UserError
-        If `top` is no name for a module.
+        If `top` is not a module name.
     """
     top = _module_name(spec, top)
     hw = Path(__file__).parent
@@ -176,36 +171,31 @@ def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Em
         whole = generate(spec, device=device) if top == spec.name else _renamed(emit(spec, device=device), top)
         entry.write_bytes(pickle.dumps(whole))
 
-    # as trustworthy as its neighbours: the cache holds programs that are run
-    found: Emitted = pickle.loads(cached("verilog", f"{top}-{key}.pickle", make).read_bytes())
-    return found
+    # unpickling adds no risk: the cache also holds executables
+    emitted: Emitted = pickle.loads(cached("verilog", f"{top}-{key}.pickle", make).read_bytes())
+    return emitted
 
 
 def generate(
     spec: Spec, top: str | None = None, block: wiring.Component | None = None, device: Device | None = None
 ) -> Emitted:
-    """Generate a block, without the cache.
+    """Generate a block without the cache: Verilog-2005 free of warnings in Verilator, Icarus, Yosys and slang.
 
     Parameters
     ----------
     spec : Spec
-        Its parameters.
+        Parameters of the block.
     top : str, optional
         Name of the top module, by default the block's.
     block : Component, optional
-        The RTL, with the ports of `spec`; by default that of `component`.
+        RTL with the ports of `spec`, by default `component` of `spec`.
     device : Device, optional
         See `emit`.
-
-    Returns
-    -------
-    Emitted
-        Verilog-2005 that Verilator, Icarus, Yosys and slang read without a warning.
 
     Raises
     ------
     UserError
-        If `top` is no name for a module.
+        If `top` is not a module name.
     """
     top = _module_name(spec, top)
     with (
@@ -228,19 +218,19 @@ def generate(
     )
 
 
-def _renamed(found: Emitted, top: str) -> Emitted:
-    """Give a design another name, with which all names of its modules begin."""
-    old = re.escape(found.top)
+def _renamed(emitted: Emitted, top: str) -> Emitted:
+    """Rename a design, including the common prefix of its module names."""
+    old = re.escape(emitted.top)
     verilog = re.sub(
-        rf"^(module |  ){old}(?=(?:_\w+)?(?:\(| \w+ \($))", rf"\g<1>{top}", found.verilog, flags=re.MULTILINE
+        rf"^(module |  ){old}(?=(?:_\w+)?(?:\(| \w+ \($))", rf"\g<1>{top}", emitted.verilog, flags=re.MULTILINE
     )
-    verilog = verilog.replace(f"{_ALL_MODULES} {found.top}\n", f"{_ALL_MODULES} {top}\n", 1)
-    text = re.sub(rf"^(module |  cell )\\{old}(?=[.\s])", rf"\g<1>\\{top}", found.rtlil, flags=re.MULTILINE)
-    return dataclasses.replace(found, top=top, verilog=verilog, rtlil=text)
+    verilog = verilog.replace(f"{_ALL_MODULES} {emitted.top}\n", f"{_ALL_MODULES} {top}\n", 1)
+    text = re.sub(rf"^(module |  cell )\\{old}(?=[.\s])", rf"\g<1>\\{top}", emitted.rtlil, flags=re.MULTILINE)
+    return dataclasses.replace(emitted, top=top, verilog=verilog, rtlil=text)
 
 
 def _module_name(spec: Spec, top: str | None) -> str:
-    """Name of the top module; refused where it is none."""
+    """Name of the top module; UserError if invalid."""
     top = top or spec.name
     if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
         raise UserError(f"{top!r} is not a module name: letters, digits and _, no digit first")
@@ -250,7 +240,7 @@ def _module_name(spec: Spec, top: str | None) -> str:
 
 
 def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
-    """Write Verilog with Yosys, and put into it what Yosys has no pass for: the place of initial values."""
+    """Write Verilog with Yosys, and postprocess initial values, for which Yosys has no pass."""
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "design.il").write_text(text, encoding="utf-8")
@@ -259,29 +249,29 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "read_rtlil design.il",
                 f"hierarchy -top {top}",
                 "proc",
-                # by itself a choice of several becomes a casez whose cases overlap
+                # otherwise a parallel multiplexer becomes a casez with overlapping cases
                 "pmuxtree",
                 yosys.NO_ZERO_CONTENTS,
                 "wreduce",
                 "splitnets -driver",
                 "opt_clean -purge",
-                # of a register behind a block of RAM, reset and enable in the read's own process, where synthesis looks
+                # put reset and enable of a block RAM's output register into the read process, for synthesis
                 yosys.BLOCK_LATCHES,
                 yosys.WIDEN,
-                # a wire with an initial value and without its register would stay
+                # initial values would keep wires without a register
                 "setattr -unset init w:* t:$*dff* %co1:+[Q] %d",
-                # bits without a driver, of unnamed wires: the named ones of `WIDEN` stay whole
+                # undriven bits of unnamed wires; the named wires of `WIDEN` stay whole
                 "splitnets -driver w:$*",
                 "opt_clean -purge",
                 hierarchy_passes.SPLIT_COPIES,
                 hierarchy_passes.UNUSED_PORTS,
-                # modules of which nothing was left
+                # removes empty modules
                 f"hierarchy -top {top}",
                 yosys.SIGN_PRODUCTS,
                 hierarchy_passes.PLAIN_NAMES,
                 f"{yosys.ORDER} {' '.join(wrapper.signature.members)}",
                 hierarchy_passes.UNUSED_BITS,
-                # the generator's own attributes; those of memories and of the interface remain
+                # only attributes of memories and of the interface remain
                 "setattr -unset hdlname",
                 "setattr -mod -unset top -unset generator",
                 yosys.KEEP_REGISTERS,
@@ -305,7 +295,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
 
 
 def _name_memories(body: str) -> str:
-    """Name what Yosys gives a number: tables of a switch, and the register into which a module's memory is read."""
+    """Name objects that Yosys only numbers: lookup tables of a switch, and output registers of memories."""
     assigned = set(re.findall(r"[A-Za-z]\w*", body))
     for table in dict.fromkeys(re.findall(r"\\\$auto\$proc_rom\S+ ", body)):
         body = body.replace(table, f"{add_name(assigned, 'lookup')} ")
@@ -314,20 +304,19 @@ def _name_memories(body: str) -> str:
     for register, memory in re.findall(r"^ +(_\d+_) <= (\w+) *\[", body, flags=re.MULTILINE):
         if memory in memories and register not in names:
             names[register] = add_name(assigned, f"{memory}_read")
-    return re.sub(r"\b_\d+_\b", lambda found: names.get(found[0], found[0]), body) if names else body
+    return re.sub(r"\b_\d+_\b", lambda match: names.get(match[0], match[0]), body) if names else body
 
 
 def _initial_statements(body: str) -> str:
-    """Move the initial value of each register of a module from its declaration into one ``initial`` statement of all.
+    """Move initial values from register declarations of a module into one common ``initial`` statement.
 
-    Verilator warns of a value in a declaration where a process changes it, and Yosys takes long to read a statement for
-    each.
+    Verilator warns of values in declarations of clocked registers, and Yosys reads many separate statements slowly.
     """
     values: list[str] = []
 
-    def declared(found: re.Match[str]) -> str:
-        values.append(f"    {found[2]} = {found[3]};\n")
-        return f"{found[1]}{found[2]} ;"
+    def declared(match: re.Match[str]) -> str:
+        values.append(f"    {match[2]} = {match[3]};\n")
+        return f"{match[1]}{match[2]} ;"
 
     body = re.sub(r"^(  reg (?:\[\d+:0\] )?)(\S+) += (.*);$", declared, body, flags=re.MULTILINE)
     if not values:

@@ -1,4 +1,4 @@
-"""Arbiters: several requesters share one reader or one writer, in fixed order of rank."""
+"""Arbiters with fixed priority: several requesters share a reader or a writer."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from .bursts import command
 from .memory_port import BEATS, ReadPort, WritePort
 
 _OUTSTANDING = 16
-"""Depth of the FIFO of read commands whose beats have not all come."""
+"""Read commands with outstanding beats, at most."""
 
 
 def _grant(m: Module, commands: Sequence[stream.Interface], granted: stream.Interface, free: Value) -> Value:
-    """Pass on, while `free`, the command of the highest rank; the number of its requester."""
+    """Pass on the command of the highest rank while `free`; returns its requester's number."""
     number = Signal(range(max(len(commands), 2)))
     m.d.comb += granted.valid.eq(Cat(each.valid for each in commands).any() & free)
     for rank, each in reversed(list(enumerate(commands))):
@@ -29,27 +29,26 @@ def _grant(m: Module, commands: Sequence[stream.Interface], granted: stream.Inte
 
 
 class ReadArbiter(wiring.Component):
-    """Pass read commands on in order of rank, and route the beats that come back to their requester.
+    """Pass on read commands by fixed priority, and route returning beats to their requesters.
 
-    The priority is fixed: a requester waits as long as one before it in `names` has a command. No cycle is lost between
-    commands. A command that waits at `command` is replaced when one of higher rank arrives: the payload is stable only
-    while the set of requesters is.
+    A requester waits while an earlier one in `names` has a command. Commands follow each other without a lost cycle. A
+    command waiting at `command` is replaced when a command of higher rank arrives.
 
     Parameters
     ----------
     names : sequence of str
-        The requesters, the highest rank first.
+        Requesters, highest rank first.
     address : int
         Bits of a byte address.
 
     Attributes
     ----------
     NAME_read : In, `ReadPort`, for each of `names`
-        A requester's commands, and their beats in order. `beats.valid` comes in the cycle of `i.valid`.
+        Commands of a requester, and their beats in order. `beats.valid` follows `i.valid` combinationally.
     command : Out, stream of ``address`` (`address` bits), ``beats`` (16 bits)
-        The reader's commands. `valid` in the cycle of the requester's, unless 17 commands wait for beats.
+        Commands of the reader, valid in the requester's cycle unless 17 commands have outstanding beats.
     i : In, stream of ``data`` (128 bits), ``last`` (1 bit, the last beat of its command)
-        The beats of all commands in order, as `AxiRead` and `CacheRam` give them.
+        Beats of all commands in order, from `AxiRead` or `CacheRam`.
     """
 
     def __init__(self, names: Sequence[str], address: int = ADDRESS_BITS) -> None:
@@ -75,28 +74,28 @@ class ReadArbiter(wiring.Component):
 
 
 class WriteArbiter(wiring.Component):
-    """Pass on a write command in order of rank, then all of its beats, then the next command.
+    """Pass on a write command by fixed priority, then all its beats, then the next command.
 
-    The priority is fixed: a requester waits as long as one before it in `names` has a command. A command takes a cycle
-    beside its beats. A command that waits at `command` is replaced when one of higher rank arrives.
+    A requester waits while an earlier one in `names` has a command. A command takes a cycle besides its beats. A
+    command waiting at `command` is replaced when a command of higher rank arrives.
 
     Parameters
     ----------
     names : sequence of str
-        The requesters, the highest rank first.
+        Requesters, highest rank first.
     address : int
         Bits of a byte address.
 
     Attributes
     ----------
     NAME_write : In, `WritePort`, for each of `names`
-        A requester's commands and their beats, which are taken after their command.
+        Commands of a requester; beats are accepted after their command.
     command : Out, stream of ``address`` (`address` bits), ``beats`` (16 bits)
-        The writer's commands. `valid` in the cycle of the requester's, while `idle`.
+        Commands of the writer, valid in the requester's cycle while `idle`.
     o : Out, stream of 128 bits
-        The beats of all commands in order. `valid` in the cycle of the requester's.
+        Beats of all commands in order, valid in the requester's cycle.
     idle : Out(1)
-        High while no beat of an accepted command is missing.
+        All beats of accepted commands have passed.
     """
 
     def __init__(self, names: Sequence[str], address: int = ADDRESS_BITS) -> None:
@@ -107,12 +106,12 @@ class WriteArbiter(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         ports = [getattr(self, f"{name}_write") for name in self.names]
-        selected, left = Signal(len(ports)), Signal.like(self.command.payload.beats)
+        selected, remaining = Signal(len(ports)), Signal.like(self.command.payload.beats)
         m.d.comb += self.idle.eq(~selected.any())
         _grant(m, [port.command for port in ports], self.command, self.idle)
         for number, port in enumerate(ports):
             with m.If(port.command.valid & port.command.ready):
-                m.d.sync += [selected.eq(1 << number), left.eq(port.command.payload.beats)]
+                m.d.sync += [selected.eq(1 << number), remaining.eq(port.command.payload.beats)]
             with m.If(selected[number]):
                 m.d.comb += [
                     self.o.valid.eq(port.beats.valid),
@@ -120,7 +119,7 @@ class WriteArbiter(wiring.Component):
                     port.beats.ready.eq(self.o.ready),
                 ]
         with m.If(self.o.valid & self.o.ready):
-            m.d.sync += left.eq(left - 1)
-            with m.If(left == 1):
+            m.d.sync += remaining.eq(remaining - 1)
+            with m.If(remaining == 1):
                 m.d.sync += selected.eq(0)
         return m

@@ -1,4 +1,4 @@
-"""AXI4 read manager: reads of any length, with the memory's latency hidden by bursts issued ahead."""
+"""AXI4 read manager: reads of any length, with bursts issued ahead to hide memory latency."""
 
 from __future__ import annotations
 
@@ -15,39 +15,38 @@ from .first_error import first_error
 
 
 class AxiRead(wiring.Component):
-    """Read from an AXI4 bus what commands ask for, in order.
+    """Execute read commands on an AXI4 bus, in order.
 
-    A burst is issued once the FIFO has room for the longest one, so that every beat that arrives can be stored.
-    `bus.ar` is valid three cycles after a command is accepted, and `o` three cycles after a beat arrives. Throughput is
-    one beat a cycle as long as a command of n beats (two or more) comes every n cycles and the memory's latency is less
-    than depth - burst cycles.
+    A burst is issued once the FIFO has space for the longest burst, so every arriving beat can be stored. `bus.ar` is
+    valid three cycles after a command is accepted, `o` three cycles after a beat arrives. Throughput is a beat a cycle,
+    if a command of n >= 2 beats comes every n cycles and the memory latency is below depth - burst cycles.
 
-    From the first bad response (SLVERR or DECERR) or `stop` on, until reset, no burst is issued, `o` is not valid, and
-    beats that arrive and commands are accepted and discarded. A burst beyond the last address of the bus is not issued
-    either, and counts as one that was answered DECERR.
+    After the first bad response (SLVERR or DECERR) or `stop`, until reset: no bursts, `o` is not valid, and arriving
+    beats and commands are accepted and discarded. A burst beyond the bus's last address is not issued, and counts as
+    DECERR.
 
     Parameters
     ----------
     spec : AxiReadSpec
         Widths of the bus, longest burst, depth of the FIFO.
     address : int, optional
-        Bits of a byte address in commands, by default those of the bus.
+        Bits of a byte address in commands, by default as on the bus.
 
     Attributes
     ----------
     bus : Out, `Read`
-        The AXI4 read channels, as manager. `r.ready` is always 1.
+        AXI4 read channels, as manager. `r.ready` is always 1.
     stop : In(1)
-        Issue no more bursts, from this cycle on until reset.
+        Issue no more bursts, from this cycle until reset.
     hold : In(1)
         Issue no burst in this cycle; commands wait.
     idle : Out(1)
-        High while no command is in progress and no burst outstanding; beats may still wait in the FIFO.
+        No command in progress and no burst outstanding; beats may still be in the FIFO.
     error : Out(2)
         0, or the first bad response; held until reset.
-    error_address : Out, `spec.address` bits, and one more where those of commands are
-        Byte address of the burst that was answered so, or lies beyond the bus: then its highest bit is 1. The bits
-        within a beat are 0. Valid while `error` is not 0.
+    error_address : Out, `spec.address` bits, and one more if commands have more
+        Byte address of the failed burst; the highest bit is 1 if it lies beyond the bus. Bits within a beat are 0.
+        Valid while `error` is not 0.
     """
 
     def __init__(self, spec: AxiReadSpec, address: int = 0) -> None:
@@ -70,7 +69,7 @@ class AxiRead(wiring.Component):
         spec = self.spec
         m.submodules.splitter = splitter = BurstSplitter(self._address, spec.data, spec.burst, bus=spec.address)
         m.submodules.beats = beats = Fifo(self.o.payload.shape(), spec.depth)
-        # addresses of the outstanding bursts: never more of them than the beats that they reserved
+        # addresses of outstanding bursts; at most `depth`, as each reserves at least one beat
         entry = data.StructLayout({"beat_address": spec.address - splitter.beat_bits, "last": 1})
         m.submodules.outstanding = outstanding = Fifo(entry, spec.depth)
         stopped, issue, free = Signal(), Signal(), Signal(range(spec.depth + 1), init=spec.depth)
@@ -78,7 +77,7 @@ class AxiRead(wiring.Component):
             m.d.sync += stopped.eq(1)
         wiring.connect(m, wiring.flipped(self.command), splitter.command)
 
-        # room for the longest burst, not for this one: no comparison
+        # space for the longest burst, whatever this burst's length: no comparator
         ar, burst = self.bus.ar, splitter.o.payload
         room = free[splitter.length_bits :].any()
         m.d.comb += [
@@ -106,7 +105,7 @@ class AxiRead(wiring.Component):
         m.d.comb += [
             self.bus.r.ready.eq(1),
             outstanding.o.ready.eq(arrived & beat.last),
-            beats.i.valid.eq(arrived),  # also once stopped, when they are not read any more: their room is reserved
+            beats.i.valid.eq(arrived),  # even once stopped: space is reserved
             beats.i.payload.data.eq(beat.data),
             beats.i.payload.last.eq(beat.last & answered.last),
         ]
@@ -121,5 +120,5 @@ class AxiRead(wiring.Component):
 
 
 def beats_read(bits: int) -> stream.Signature:
-    """Stream of beats that were read: ``data`` of that many bits, ``last`` for the last beat of a command."""
+    """Stream of read beats: ``data`` of `bits` bits, ``last`` for a command's last beat."""
     return stream.Signature(data.StructLayout({"data": bits, "last": 1}))

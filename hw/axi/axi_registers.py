@@ -1,4 +1,4 @@
-"""A core's registers as an AXI4-Lite subordinate, generated from a register map."""
+"""AXI4-Lite subordinate with a core's registers, generated from a register map."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ _WORD = 32
 class AxiRegisters(wiring.Component):
     """Registers between a host and the core.
 
-    Address and data of a write may come in either order. `LATENCY` cycles after the later of the two the register has
-    its new value and the answer is there; so is a read's `LATENCY` cycles after its address. An address without a
-    register and a write to a register that is only read are answered SLVERR; a register that is only written reads
-    as 0. Writes take effect every other cycle at most.
+    Address and data of a write may arrive in either order. The register changes and the response is valid `LATENCY`
+    cycles after the later of both; a read's response is valid `LATENCY` cycles after its address. Unknown addresses and
+    writes to read-only registers are answered SLVERR. Write-only registers read as 0. Writes take effect at most every
+    other cycle.
 
     Attributes
     ----------
     bus : In, `Lite`
-        The host's AXI4-Lite bus.
+        AXI4-Lite bus of the host.
     NAME : In(32), for each R register but `signature`
-        The word that the host reads, as it is when the read's address has been taken.
+        Word read by the host, sampled after the read's address is accepted.
     NAME : Out(32), for each RW register
-        The word that the host wrote; the register's reset value after reset.
+        Word written by the host, initially the reset value.
     NAME, NAME_strobe : Out(32), Out(1), for each W register
-        The last word written, bytes that the host did not write 0; 1 in the first cycle of a new word.
+        Last word written, with unstrobed bytes 0; the strobe is 1 in the first cycle of a new word.
     EVENT : In(1), for each field of each W1C register
-        Sets its bit, and wins over a write that clears it.
+        Set the bit; takes precedence over a clearing write.
     NAME_line : Out(1), for each W1C register
-        High while a bit is set that is set in the register NAME_enable, too; without such a register, any bit.
+        Any set bit that is enabled in register NAME_enable, if present.
     NAME : Out(32), for each W1S register
-        The bits that the host set, until `clear`.
+        Bits set by the host, until `clear`.
     locked : In(1)
-        Writes to the map's locked registers are answered OKAY and ignored. It counts in the cycle before the one in
-        which the register would have its new value. A core that raises it in the cycle after a strobe, from a
-        flip-flop, ignores every write behind the strobe's.
+        Writes to the map's locked registers are answered OKAY and ignored; sampled a cycle before the register would
+        change. A core that raises `locked` from a flip-flop, in the cycle after a strobe, ignores all writes after the
+        strobe's.
     clear : In(1)
-        All that the host writes takes its reset value, and no bit is pending. It wins over a write that would take
-        effect in the next cycle, and over events. Accesses in flight are answered as ever.
+        Reset all written registers and pending bits. Takes precedence over events and a write of the next cycle.
+        Accesses in progress are answered normally.
     """
 
     LATENCY = 2
@@ -82,15 +82,15 @@ class AxiRegisters(wiring.Component):
         written = [getattr(self, item.name) for item in self.map.accessed("W", "RW", "W1S")]
         strobes = [getattr(self, f"{item.name}_strobe") for item in self.map.accessed("W")]
         with m.If(self.clear):
-            m.d.sync += [one.eq(one.init) for one in (*written, *strobes, *self._pending.values())]
+            m.d.sync += [register.eq(register.init) for register in (*written, *strobes, *self._pending.values())]
 
     def _write(self, m: Module) -> None:
         bus = self.bus
         have_address, have_data, act = Signal(), Signal(), Signal()
         word = Signal(self.map.address_bits - 2)
         write = Signal(bus.w.payload.shape())
-        # The next address and data are taken only after `act`, so that it is never high in two cycles in a row. That
-        # makes the lock tight: a core raises `locked` in the cycle after a strobe, two after the `act` of its write.
+        # The next address and data are accepted only after `act`, so `act` is never high twice in a row. This makes
+        # the lock tight: a core raises `locked` in the cycle after a strobe, two cycles after its write's `act`.
         m.d.comb += [
             bus.aw.ready.eq(~have_address),
             bus.w.ready.eq(~have_data),
@@ -119,7 +119,7 @@ class AxiRegisters(wiring.Component):
                     self._store(m, item, write.data, write.strobe)
 
     def _store(self, m: Module, item: Register, data: Value, strobe: Value) -> None:
-        """Write a word to a register, with a clock enable for each byte and no multiplexer where it is kept."""
+        """Write a word to a register, with a clock enable per byte."""
         if item.access == "RW":
             port = getattr(self, item.name)
             for lane, enable in enumerate(strobe):
@@ -133,9 +133,9 @@ class AxiRegisters(wiring.Component):
             ]
         else:
             bits = self._pending[item.name] if item.access == "W1C" else getattr(self, item.name)
-            for one in item.fields:
-                with m.If(data[one.low] & strobe[one.low // 8]):
-                    m.d.sync += bits[one.low].eq(item.access == "W1S")
+            for field in item.fields:
+                with m.If(data[field.low] & strobe[field.low // 8]):
+                    m.d.sync += bits[field.low].eq(item.access == "W1S")
 
     def _read(self, m: Module) -> None:
         bus = self.bus
@@ -148,7 +148,7 @@ class AxiRegisters(wiring.Component):
         words: list[Value] = [Const(0, _WORD)] * (1 << len(word))
         for item in self.map:
             words[item.offset >> 2] = self._shown(item)
-        with m.If(~bus.r.valid):  # a word selected before `asked` does no harm, and the multiplexer needs no hold
+        with m.If(~bus.r.valid):  # also before `asked`, so that the multiplexer needs no enable
             m.d.sync += bus.r.payload.data.eq(Array(words)[word])
             with m.Switch(word):
                 with m.Case(*(item.offset >> 2 for item in self.map)):
@@ -159,7 +159,7 @@ class AxiRegisters(wiring.Component):
             m.d.sync += [asked.eq(0), bus.r.valid.eq(1)]
 
     def _shown(self, item: Register) -> Value:
-        """The word that a read gives."""
+        """Word returned by a read."""
         if item.name == SIGNATURE:
             return Const(self.spec.signature, _WORD)
         if item.access == "W1C":

@@ -1,4 +1,4 @@
-"""AXI4 write manager: writes of any length; a burst is issued once all of its beats are in the FIFO."""
+"""AXI4 write manager: writes of any length; a burst is issued once all its beats are in the FIFO."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ from .first_error import first_error
 
 
 class AxiWrite(wiring.Component):
-    """Write beats to an AXI4 bus where commands say, in order.
+    """Execute write commands on an AXI4 bus, in order.
 
     `bus.aw` is valid two cycles after the last beat of a burst has entered, `bus.w` three. Within a burst `bus.w.valid`
-    never falls, and bursts of two beats or more follow each other without a gap as long as `i` keeps up.
+    never falls. Bursts of two beats or more follow each other without a gap, as long as `i` keeps up.
 
-    From the first bad response (SLVERR or DECERR) or `stop` on, until reset, bursts already issued are completed, no
-    others are issued, and commands and beats of `i` are accepted and discarded. A burst beyond the last address of the
-    bus is not issued either, and counts as one that was answered DECERR.
+    After the first bad response (SLVERR or DECERR) or `stop`, until reset: issued bursts are completed, no others are
+    issued, and commands and beats of `i` are accepted and discarded. A burst beyond the bus's last address is not
+    issued, and counts as DECERR.
 
     Parameters
     ----------
     spec : AxiWriteSpec
-        Widths of the bus, longest burst, depths of the FIFOs. At most ``outstanding + 1`` bursts have no response.
+        Widths of the bus, longest burst, depths of the FIFOs. At most ``outstanding + 1`` bursts await a response.
     address : int, optional
-        Bits of a byte address in commands, by default those of the bus.
+        Bits of a byte address in commands, by default as on the bus.
 
     Attributes
     ----------
     bus : Out, `Write`
-        The AXI4 write channels, as manager. All bytes are strobed; `b.ready` is always 1.
+        AXI4 write channels, as manager. All bytes are strobed; `b.ready` is always 1.
     stop : In(1)
-        Issue no more bursts, from this cycle on until reset.
+        Issue no more bursts, from this cycle until reset.
     hold : In(1)
         Issue no burst in this cycle; commands wait.
     idle : Out(1)
-        High while every command is written and responded to; once stopped, while every burst that was issued is.
+        All commands are written and responded to; once stopped, all issued bursts are.
     error : Out(2)
         0, or the first bad response; held until reset.
-    error_address : Out, `spec.address` bits, and one more where those of commands are
-        Byte address of the burst that was answered so, or lies beyond the bus: then its highest bit is 1. The bits
-        within a beat are 0. Valid while `error` is not 0.
+    error_address : Out, `spec.address` bits, and one more if commands have more
+        Byte address of the failed burst; the highest bit is 1 if it lies beyond the bus. Bits within a beat are 0.
+        Valid while `error` is not 0.
     """
 
     def __init__(self, spec: AxiWriteSpec, address: int = 0) -> None:
@@ -82,12 +82,12 @@ class AxiWrite(wiring.Component):
         aw, burst = self.bus.aw, splitter.o.payload
         length = burst.length[: splitter.length_bits]
         unclaimed = Signal(range(spec.depth + 2))
-        # the burst after the one that is being sent
+        # the burst after the current burst
         waiting, following = Signal(), Signal(splitter.length_bits)
         m.d.comb += [
             splitter.drop.eq(stopped | self.stop),
             room.eq((~aw.valid | aw.ready) & ~waiting & outstanding.i.ready & ~(splitter.beyond | self.hold)),
-            # without its valid: the splitter's long path goes on from here
+            # independent of the splitter's late `valid`
             ready.eq((unclaimed > length) & room & ~splitter.drop),
             splitter.o.ready.eq(ready),
             issue.eq(splitter.o.valid & ready),
@@ -114,12 +114,12 @@ class AxiWrite(wiring.Component):
         return m
 
     def _send(self, m: Module, beats: Fifo, issue: Signal, length: Signal, waiting: Signal, following: Signal) -> None:
-        """Send the data of issued bursts, which are in the FIFO: one burst is being sent and one may wait."""
+        """Send the data of issued bursts from the FIFO: one burst in progress, one waiting."""
         w = self.bus.w
-        sending, left = Signal(), Signal.like(following)
+        sending, remaining = Signal(), Signal.like(following)
         final = Signal()
         m.d.comb += [
-            final.eq(left == 0),
+            final.eq(remaining == 0),
             w.valid.eq(sending),
             w.payload.data.eq(beats.o.payload.data),
             w.payload.strobe.eq(~0),
@@ -129,11 +129,11 @@ class AxiWrite(wiring.Component):
         with m.If(issue):
             m.d.sync += [waiting.eq(1), following.eq(length)]
         with m.If(~sending | (w.ready & final)):
-            m.d.sync += [sending.eq(waiting), left.eq(following)]
+            m.d.sync += [sending.eq(waiting), remaining.eq(following)]
             with m.If(waiting):
                 m.d.sync += waiting.eq(0)
         with m.Elif(w.ready):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += remaining.eq(remaining - 1)
 
 
 def _layout(bits: int) -> data.StructLayout:

@@ -1,4 +1,4 @@
-"""Burst splitter: transfer commands of any length as AXI4 bursts."""
+"""Burst splitter: transfer commands of any length to AXI4 bursts."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ def command(address: int, count: int = BEAT_COUNT_BITS) -> stream.Signature:
 
     Parameters
     ----------
-    address : int
-        Bits of a byte address.
-    count : int
-        Bits of a number of beats.
+    address, count : int
+        Bits of a byte address, and of a number of beats.
 
     Members of the payload
     ----------------------
     address : unsigned
         Byte address of the first beat, a multiple of a beat's bytes.
     beats : `count` bits
-        Number of beats, from 1 up.
+        Number of beats, at least 1.
     """
     return stream.Signature(data.StructLayout({"address": address, "beats": count}))
 
@@ -42,9 +40,9 @@ def bursts(address: int) -> stream.Signature:
     address : unsigned
         Byte address of the first beat.
     length : 8 bits
-        Number of beats less one, as AxLEN has it.
+        Number of beats less one, as in AxLEN.
     last : 1 bit
-        High for the last burst of a command.
+        Last burst of a command.
     """
     return stream.Signature(data.StructLayout({"address": address, "length": 8, "last": 1}))
 
@@ -52,8 +50,8 @@ def bursts(address: int) -> stream.Signature:
 class BurstSplitter(wiring.Component):
     """Split transfer commands at multiples of the longest burst.
 
-    A burst that ends at such a multiple cannot cross a page of 4 KiB, and finding its length takes no adder. A command
-    takes one cycle more than it has bursts; its first burst is on offer two cycles after it is accepted.
+    A burst up to such a multiple never crosses a page of 4 KiB, and its length needs no adder. A command takes one
+    cycle more than it has bursts; the first burst is offered two cycles after acceptance.
 
     Parameters
     ----------
@@ -64,21 +62,21 @@ class BurstSplitter(wiring.Component):
     count : int
         Bits of a command's number of beats.
     bus : int, optional
-        Bits of a byte address on the bus, by default all.
+        Bits of a byte address on the bus, by default `address`.
 
     Attributes
     ----------
     command : In, stream of `command`
         Commands to split, in order. `ready` while no command is in progress, and while `drop`.
     drop : In(1)
-        Discard the command in progress and the burst on offer, and accept commands only to discard them. From the next
-        cycle on `o.valid` is low: where `drop` is high the receiver must not take the burst on offer either.
+        Discard the current command, the offered burst, and new commands. From the next cycle `o.valid` is low; during
+        `drop` the receiver must not accept a burst.
     o : Out, stream of `bursts`
-        Bursts of all commands, in order of address within a command; of the address the bits on the bus.
+        Bursts of all commands in order, with the address bits of the bus.
     beyond : Out(1)
         With `o`: the burst lies beyond the last address of the bus.
     idle : Out(1)
-        High while no command is in progress and no burst on offer.
+        No command in progress and no burst offered.
     """
 
     def __init__(
@@ -101,7 +99,7 @@ class BurstSplitter(wiring.Component):
         bits, beat_bits, burst = self.length_bits, self.beat_bits, self.o.payload
         valid = Signal()
         beat_address = Signal(self._address - beat_bits, reset_less=True)
-        remaining = Signal(self._count, reset_less=True)  # beats still to go, less one
+        remaining = Signal(self._count, reset_less=True)  # remaining beats, less one
         to_boundary = ~beat_address[:bits]  # beats up to the next multiple of the longest burst, less one
         more, step = Signal(), Signal()
         m.d.comb += [

@@ -1,7 +1,7 @@
-"""AXI4 buses: interfaces of streams inside a core, and the conventional pins that they become at its edge.
+"""AXI4 interfaces as streams inside a core, and their conventional pins at its edge.
 
-Inside, a channel is a stream whose payload has named fields. What is equal in every transfer (size, burst type, cache,
-protection, identifier) exists only as a constant pin.
+A channel's payload has named fields. Fields equal in every transfer (size, burst type, cache, protection, identifier)
+exist only as constant pins.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ def _stream(**fields: int) -> stream.Signature:
 
 
 class _Bus(wiring.Signature):
-    """Signature that is equal to another of its kind with the same members."""
+    """Signature equal to signatures of the same class with the same members."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.members == other.members
 
 
 class Read(_Bus):
-    """Read channels of AXI4, as the manager sees them.
+    """Read channels of AXI4, seen from the manager.
 
     Parameters
     ----------
     address, data : int
-        Width of a byte address and of a beat, in bits.
+        Bits of a byte address and of a beat.
 
     Members
     -------
     ar : Out, stream of ``address``, ``length`` (8 bits)
         Bursts: byte address of the first beat, number of beats less one.
     r : In, stream of ``data``, ``response`` (2 bits), ``last`` (1 bit)
-        Beats of the bursts in order, with their `Response`; `last` marks a burst's final one.
+        Beats of the bursts in order, with their `Response`; `last` marks a burst's last beat.
     """
 
     def __init__(self, address: int = ADDRESS_BITS, data: int = 128) -> None:
@@ -63,19 +63,19 @@ class Read(_Bus):
 
 
 class Write(_Bus):
-    """Write channels of AXI4, as the manager sees them.
+    """Write channels of AXI4, seen from the manager.
 
     Parameters
     ----------
     address, data : int
-        Width of a byte address and of a beat, in bits.
+        Bits of a byte address and of a beat.
 
     Members
     -------
     aw : Out, stream of ``address``, ``length`` (8 bits)
         Bursts: byte address of the first beat, number of beats less one.
     w : Out, stream of ``data``, ``strobe`` (1 bit per byte), ``last`` (1 bit)
-        Beats of the bursts in order; `last` marks a burst's final one.
+        Beats of the bursts in order; `last` marks a burst's last beat.
     b : In, stream of ``response`` (2 bits)
         `Response` to each burst, in order.
     """
@@ -91,19 +91,19 @@ class Write(_Bus):
 
 
 class Lite(_Bus):
-    """AXI4-Lite with 32-bit words, as the manager sees it.
+    """AXI4-Lite with 32-bit words, seen from the manager.
 
     Parameters
     ----------
     address : int
-        Width of a byte address, in bits.
+        Bits of a byte address.
 
     Members
     -------
     aw, ar : Out, stream of ``address``
         Byte address of the word to write, and to read.
     w : Out, stream of ``data`` (32 bits), ``strobe`` (4 bits)
-        Word to write, and which of its bytes.
+        Word to write, and a strobe per byte.
     b : In, stream of ``response`` (2 bits)
         `Response` to each write, in order.
     r : In, stream of ``data`` (32 bits), ``response`` (2 bits)
@@ -124,17 +124,7 @@ class Lite(_Bus):
 
 @dataclass(frozen=True)
 class TopPin:
-    """Port of the emitted top module.
-
-    Parameters
-    ----------
-    name : str
-        Name in the Verilog.
-    direction : "in" or "out"
-        Direction, as seen from the top module.
-    width : int
-        Number of bits.
-    """
+    """Port of the emitted top module: Verilog name, direction seen from the top module, and number of bits."""
 
     name: str
     direction: Direction
@@ -147,17 +137,15 @@ class BusPin(TopPin):
 
     Parameters
     ----------
-    name, direction, width
-        See `TopPin`.
     value : Value, int or None
-        Signal or constant that drives an output, or signal that an input drives; None for an input that is ignored.
+        Signal or constant that drives an output, or signal driven by an input; None for an ignored input.
     """
 
     value: Any
 
 
 ADDRESS_PINS = 64
-"""Pins of a byte address at a port to the memory, whatever bits of it count: Vitis connects no fewer."""
+"""Pins of a byte address at a memory port: Vitis requires 64, however many bits count."""
 _NAMES = {"address": "addr", "length": "len", "strobe": "strb", "response": "resp"}
 """Abbreviations of AXI for the names of fields."""
 
@@ -168,7 +156,7 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[BusPin]:
     Parameters
     ----------
     bus : interface of `Read`, `Write` or `Lite`
-        The component's port: a manager's ``Out(Read())``, a subordinate's ``In(Lite())``.
+        Port of the component: a manager's ``Out(Read())``, a subordinate's ``In(Lite())``.
     prefix : str
         Prefix of the names: ``m_axi_gmem0`` gives ``m_axi_gmem0_araddr`` and so on; `Read` and `Write` may share it.
     """
@@ -181,7 +169,7 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[BusPin]:
         against: Direction = "in" if member.flow is Out else "out"
         start = f"{prefix}_{channel}"
         if full and channel != "w":
-            # one identifier, so that everything stays in order; the one that comes back is ignored
+            # a single identifier keeps transfers in order; the returned identifier is ignored
             listed.append(BusPin(f"{start}id", along, 1, 0 if along == "out" else None))
         for field, _ in port.payload.shape():
             value = Value.cast(port.payload[field])
@@ -195,7 +183,7 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[BusPin]:
 
 
 def members(pins: Iterable[BusPin]) -> dict[str, Member]:
-    """Members of a component that has these pins as ports."""
+    """Members of a component with these pins as ports."""
     return {pin.name: (Out if pin.direction == "out" else In)(pin.width) for pin in pins}
 
 

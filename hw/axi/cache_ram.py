@@ -1,4 +1,4 @@
-"""Cache RAM: a memory on the chip with the command streams of the AXI managers."""
+"""On-chip memory with the command streams of the AXI managers."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import memory, stream, wiring
@@ -13,17 +13,16 @@ from .axi_read import beats_read
 from .bursts import command
 
 _FIFO_DEPTH = 8
-"""Beats that were read, or are on their way through the memory's registers, and are not taken yet."""
+"""Beats read or in the memory's registers, and not yet accepted."""
 _LOW = (BEAT - 1).bit_length()
 """Address bits within a beat."""
 
 
 class CacheRam(wiring.Component):
-    """Read and write beats of 128 bits, one a cycle each.
+    """Read and write beats of 128 bits, one a cycle each, independently.
 
-    It takes commands as `AxiRead` and `AxiWrite` do; reading and writing are independent of each other. A beat may be
-    read by a command that is given in the cycle after `idle` rises, or later. An address beyond the memory wraps
-    around: only its lower bits count.
+    Commands are the same as for `AxiRead` and `AxiWrite`. A written beat is visible to read commands from the cycle
+    after `idle` rises. Addresses wrap around at the memory's size.
 
     Parameters
     ----------
@@ -35,22 +34,21 @@ class CacheRam(wiring.Component):
     Attributes
     ----------
     read : In, stream of ``address`` (`address` bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
-        What to read. `ready` while no beat of the command before is left to read.
+        Read commands. `ready` once all reads of the previous command are issued.
     o : Out, stream of ``data`` (128 bits), ``last`` (1 bit, the last beat of its command)
-        The beats of all read commands, in order. The first is valid `READ_LATENCY` cycles after its command.
+        Beats of all read commands in order, the first `READ_LATENCY` cycles after its command.
     write : In, stream of ``address``, ``beats``, as `read`
-        Where to write. `ready` while `idle`.
+        Write commands. `ready` while `idle`.
     i : In, stream of 128 bits
-        The beats of all write commands, in order. `ready` while a write command is in progress.
+        Beats of all write commands in order. `ready` during a write command.
     idle : Out(1)
-        High while no beat of a write command is missing: all beats are in the memory.
+        All beats of write commands are in the memory.
     """
 
     LATENCY = 4
-    """Cycles from a read address to its word: the memory's read register and, as a memory of many UltraRAM blocks is
-    a cascade, more registers for the tools to spread along it."""
+    """Cycles from a read address to its word: the read register, and registers to spread along an UltraRAM cascade."""
     READ_LATENCY = LATENCY + 3
-    """Cycles from a read command to its first beat: a register before the memory and the FIFO's two behind it."""
+    """Cycles from a read command to its first beat: one register before the memory, two in the FIFO."""
 
     def __init__(self, beats: int, address: int = ADDRESS_BITS) -> None:
         self.beats = beats
@@ -72,9 +70,9 @@ class CacheRam(wiring.Component):
         return m
 
     def _write(self, m: Module, port: memory.WritePort) -> None:
-        row, left = Signal.like(port.addr, reset_less=True), Signal.like(self.write.payload.beats)
+        row, remaining = Signal.like(port.addr, reset_less=True), Signal.like(self.write.payload.beats)
         m.d.comb += [
-            self.idle.eq(left == 0),
+            self.idle.eq(remaining == 0),
             self.write.ready.eq(self.idle),
             self.i.ready.eq(~self.idle),
             port.en.eq(self.i.valid & self.i.ready),
@@ -82,26 +80,26 @@ class CacheRam(wiring.Component):
             port.data.eq(self.i.payload),
         ]
         with m.If(self.write.valid & self.write.ready):
-            m.d.sync += [row.eq(self.write.payload.address[_LOW:]), left.eq(self.write.payload.beats)]
+            m.d.sync += [row.eq(self.write.payload.address[_LOW:]), remaining.eq(self.write.payload.beats)]
         with m.Elif(port.en):
-            m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
+            m.d.sync += [row.eq(row + 1), remaining.eq(remaining - 1)]
 
     def _read(self, m: Module, port: memory.ReadPort) -> None:
         m.submodules.beats_read = fifo = Fifo(self.o.payload.shape(), _FIFO_DEPTH)
         wiring.connect(m, fifo.o, wiring.flipped(self.o))
         pipeline = Pipeline(m, {"address": 0, "memory": 1, "beat": self.LATENCY - 1})
-        row, left = Signal.like(port.addr, reset_less=True), Signal.like(self.read.payload.beats)
+        row, remaining = Signal.like(port.addr, reset_less=True), Signal.like(self.read.payload.beats)
         room, issue = Signal(range(_FIFO_DEPTH + 1), init=_FIFO_DEPTH), Signal()
         m.d.comb += [
-            issue.eq((left != 0) & (room != 0)),
+            issue.eq((remaining != 0) & (room != 0)),
             port.addr.eq(row),
-            self.read.ready.eq(left == 0),
+            self.read.ready.eq(remaining == 0),
             fifo.i.valid.eq(pipeline.place("address", issue, "issued").at("beat")),
-            fifo.i.payload.last.eq(pipeline.place("address", left == 1, "last", reset_less=True).at("beat")),
+            fifo.i.payload.last.eq(pipeline.place("address", remaining == 1, "last", reset_less=True).at("beat")),
             fifo.i.payload.data.eq(pipeline.place("memory", port.data, "read_data", reset_less=True).at("beat")),
         ]
         m.d.sync += room.eq(room + (self.o.valid & self.o.ready) - issue)
         with m.If(self.read.valid & self.read.ready):
-            m.d.sync += [row.eq(self.read.payload.address[_LOW:]), left.eq(self.read.payload.beats)]
+            m.d.sync += [row.eq(self.read.payload.address[_LOW:]), remaining.eq(self.read.payload.beats)]
         with m.Elif(issue):
-            m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
+            m.d.sync += [row.eq(row + 1), remaining.eq(remaining - 1)]

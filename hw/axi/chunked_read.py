@@ -1,4 +1,4 @@
-"""Chunked read: read commands for an image of any number of beats."""
+"""Read commands for an image of any number of beats."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 
@@ -6,14 +6,13 @@ from ...golden.axi.bus import BEAT_COUNT_BITS
 from .memory_port import beat_number, byte_address
 
 CHUNK = 1 << (BEAT_COUNT_BITS - 1)
-"""Beats of a command where an image takes several."""
+"""Beats of a command, if an image takes several commands."""
 
 
 class ChunkedRead:
-    """Address and beats of the command that comes next: all of an image, or a chunk where a command cannot count it.
+    """Address and beats of the next command: a whole image, or a chunk if the beats exceed a command's count.
 
-    A part of the module that reads: its registers stand there. Without an image of several chunks it is no more than
-    the two registers.
+    The registers belong to the reading module. Images of a single chunk cost only the two registers.
 
     Parameters
     ----------
@@ -42,9 +41,9 @@ class ChunkedRead:
             self.beats, self.further = Mux(self._left > CHUNK, CHUNK, self._left), self._left > CHUNK
 
     def begin(self, m: Module, address: Value, beats: int | Value) -> None:
-        """Take the first chunk of an image, in the module's current condition."""
+        """Load the first chunk of an image, in the module's current condition."""
         m.d.sync += [self._place.eq(beat_number(address)), self._left.eq(beats)]
 
     def advance(self, m: Module) -> None:
-        """Go on to the next chunk, in the module's current condition: the command was accepted."""
+        """Go to the next chunk, in the module's current condition, after the command was accepted."""
         m.d.sync += [self._place.eq(self._place + CHUNK), self._left.eq(self._left - CHUNK)]

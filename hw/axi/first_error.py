@@ -11,19 +11,19 @@ from .bus import Response
 def first_error(
     m: Module, manager: Any, splitter: BurstSplitter, stopped: Signal, bad: Value, response: Value, beat: Value
 ) -> None:
-    """Keep the first error of a manager at `error` and `error_address`, and stop it.
+    """Latch the first error of a manager in `error` and `error_address`, and stop the manager.
 
     Parameters
     ----------
     m : Module
-        Of the manager, whose registers stand there.
+        Owner of the registers.
     manager : AxiRead or AxiWrite
     splitter : BurstSplitter
-        Its bursts.
+        Burst splitter of the manager.
     stopped : Signal
         Set with the error.
     bad, response, beat : Value
-        A burst is answered with an error; its response; number of its first beat in the memory.
+        A response is an error; its code; number of the burst's first beat in the memory.
     """
     offset, above = splitter.beat_bits, len(manager.error_address) - manager.spec.address
     place = Signal(len(manager.error_address) - offset, name="error_beat")

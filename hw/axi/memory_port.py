@@ -1,4 +1,4 @@
-"""Interfaces between a memory system and the components that read and write through it."""
+"""Interfaces between a memory system and its requesters."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from .bursts import command
 BEATS = stream.Signature(8 * BEAT)
 """Stream of beats of 128 bits."""
 OFFSET_BITS = exact_log2(BEAT)
-"""Lowest bits of a byte address, which are 0 in that of a beat."""
+"""Low bits of a byte address, 0 for a beat's address."""
 
 
 def byte_address(beat: Value) -> Value:
-    """Byte address of a beat, whose number in the memory is given."""
+    """Byte address of a beat number."""
     return Cat(Const(0, OFFSET_BITS), beat)
 
 
 def beat_number(address: Value) -> Value:
-    """Number in the memory of the beat at a byte address."""
+    """Beat number of a byte address."""
     return address[OFFSET_BITS:]
 
 
 class ReadPort(wiring.Signature):
-    """Reads of any length, as the requester sees them.
+    """Reads of any length, seen from the requester.
 
     Parameters
     ----------
@@ -39,10 +39,10 @@ class ReadPort(wiring.Signature):
     Members
     -------
     command : Out stream of ``address`` (`address` bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
-        The place to read. Commands may be given ahead of their beats.
+        Reads; may be issued ahead of their beats.
     beats : In stream of 128 bits
-        The beats of all commands, in order. After a bad response or a stop a beat on offer may be withdrawn, where no
-        FIFO is between.
+        Beats of all commands, in order. After a bad response or a stop, an offered beat may be withdrawn unless a FIFO
+        lies between.
     """
 
     def __init__(self, address: int = ADDRESS_BITS) -> None:
@@ -50,7 +50,7 @@ class ReadPort(wiring.Signature):
 
 
 class WritePort(wiring.Signature):
-    """Writes of any length, as the requester sees them.
+    """Writes of any length, seen from the requester.
 
     Parameters
     ----------
@@ -60,9 +60,9 @@ class WritePort(wiring.Signature):
     Members
     -------
     command : Out stream of ``address`` (`address` bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
-        The place to write. While beats of an accepted command are missing, no other requester's command is accepted.
+        Writes. No other requester's command is accepted until all beats of a command have passed.
     beats : Out stream of 128 bits
-        The beats of all commands, in order.
+        Beats of all commands, in order.
     """
 
     def __init__(self, address: int = ADDRESS_BITS) -> None:
@@ -70,23 +70,23 @@ class WritePort(wiring.Signature):
 
 
 class CommandFault(wiring.Signature):
-    """A fault that ends a command, as the component sees it that meets it.
+    """A fault that ends a command, seen from the detecting component.
 
     Parameters
     ----------
     errors : type of IntEnum
-        The core's error codes.
+        Error codes of the core.
     address : int
         Bits of a byte address, at least 32.
 
     Members
     -------
     failed : Out(1)
-        There was a fault; held until reset, with the other two.
+        A fault occurred; held until reset, like the other two.
     error : Out, as wide as the codes
-        The first fault's code.
+        Code of the first fault.
     address : Out, `address` bits
-        The failing burst's byte address, or the offending value.
+        Byte address of the failed burst, or the offending value.
     """
 
     def __init__(self, errors: type[IntEnum], address: int = ADDRESS_BITS) -> None:

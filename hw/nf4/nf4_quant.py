@@ -14,15 +14,15 @@ from ..primitives.pipeline import Pipeline
 from ..primitives.ram import ram
 
 _LOW = 17
-"""Bits of a threshold that the first DSP takes, as many as its narrow operand has beside the sign."""
+"""Low bits of a threshold for the first DSP: its narrow operand without the sign."""
 
 
 class Nf4Quant(wiring.Component):
-    """Blocks of Q8.16 values to NF4 codes, a word of one or two values a cycle in and its codes out.
+    """Convert blocks of Q8.16 values to NF4 codes: a word of one or two values a cycle in, their codes out.
 
-    The first code is valid 25 cycles after the last word of its block. In the steady state a block of n words takes n
-    cycles, or 16 where it is shorter. Words are taken, and thresholds computed, while a code is on offer and not
-    taken, as far as the buffer and the FIFO have room.
+    The first code is valid 25 cycles after the last word of its block. In steady state a block of n words takes max(n,
+    16) cycles. While a code is offered and not accepted, words are accepted and thresholds computed as far as buffer
+    and FIFO have space.
     """
 
     def __init__(self, spec: Nf4QuantSpec) -> None:
@@ -39,12 +39,12 @@ class Nf4Quant(wiring.Component):
         m.submodules.ends = ends = Fifo(block, self.spec.waiting)
         self._take(m, write, read.en, ends)
 
-        # of the block whose thresholds are worked out, and of the one whose codes are given
+        # the block with thresholds in computation, and the scale of the block being output
         derived, given_scale = Signal(block, reset_less=True), Signal(SCALE.width, reset_less=True)
         move, take_over = Signal(), Signal()
         thresholds, nearly_complete = self._thresholds(m, ends, take_over, derived)
 
-        # a block is due as soon as its first value and its last threshold will arrive together
+        # a block is due once its first value and its last threshold will arrive together
         due, giving, out_of_values, first, remaining = Signal(), Signal(), Signal(init=1), Signal(2), Signal(bits)
         single = Signal(reset_less=True)
         with m.If(nearly_complete):
@@ -93,7 +93,7 @@ class Nf4Quant(wiring.Component):
         return m
 
     def _codes(self, m: Module, move: Value, word: Value, borders: list[Signal]) -> Value:
-        """Codes of a word that was read, three cycles later."""
+        """Codes of a word, three cycles after its read."""
         codes: list[Value] = []
         for number in range(self.spec.values):
             name = "_of_second" if number else ""
@@ -110,7 +110,7 @@ class Nf4Quant(wiring.Component):
         return Cat(codes)
 
     def _take(self, m: Module, write: memory.WritePort, leave: Value, ends: Fifo) -> None:
-        """Values to the memory; a cycle after a block's last one its scale, and how many followed its first."""
+        """Store values; a cycle after a block's last value, enqueue its scale and its length less one."""
         bits = self.spec.address_bits
         word = self.i.payload
         used, enter = Signal(bits + 1), Signal()
@@ -146,9 +146,9 @@ class Nf4Quant(wiring.Component):
                 m.d.sync += largest.eq(doubled)
 
     def _largest_of_word(self, m: Module, largest: Signal) -> tuple[Value, Value]:
-        """The larger magnitude of the word on offer, as twice itself less the sign, and whether it is above `largest`.
+        """Larger magnitude of the offered word, as twice the magnitude less the sign, and whether it exceeds `largest`.
 
-        So there is no negation, and the order is the same.
+        This measure needs no negation and has the same order.
         """
         word = self.i.payload
         doubled: list[Value] = []
@@ -157,7 +157,7 @@ class Nf4Quant(wiring.Component):
             doubled.append(Cat(sign, value[:-1] ^ sign.replicate(Q8_16.width - 1)))
         if self.spec.values == 1:
             return doubled[0], doubled[0] > largest
-        # all three comparisons at once
+        # three comparisons in parallel
         first, second = doubled
         chosen = ~word.single & (second > first)
         return Mux(chosen, second, first), (first > largest) | (~word.single & (second > largest))
@@ -165,20 +165,20 @@ class Nf4Quant(wiring.Component):
     def _thresholds(self, m: Module, ends: Fifo, take_over: Value, derived: data.View) -> tuple[list[Signal], Value]:
         """Scale times each constant, one a cycle: floor((scale high + floor(scale low / 2**17)) / 2**11).
 
-        They move into a chain behind the DSPs. When all are there, all wait until those of the block before are no
-        longer needed, and are taken over at once. The bit returned is set three cycles before all are there.
+        Thresholds shift into a chain. A complete chain stalls until the previous block's thresholds are no longer
+        needed, and is then taken over in one cycle. The returned flag is set three cycles before completion.
         """
 
         def register(name: str, width: int) -> Signal:
             return Signal(signed(width), name=name, reset_less=True)
 
-        # in the sixteenth step no threshold leaves the DSPs, and those that did are taken over
+        # a sixteenth step without a threshold, for the takeover
         constants = [*THRESHOLDS.tolist(), 0]
         narrow, wide = _LOW + 1, Q8_16.width
         low_factor, low_constant, low_product, low = map(
             register, ("low_factor", "low_constant", "low_product", "low"), (wide, narrow, wide + narrow, wide + narrow)
         )
-        # the second DSP works a cycle later, as its sum needs the first one's
+        # the second DSP works a cycle later, as it adds the first DSP's sum
         high_factor, high_constant, high_product, total = map(
             register, ("high_factor", "high_constant", "high_product", "total"), (wide, narrow, wide + narrow, 48)
         )
@@ -207,12 +207,12 @@ class Nf4Quant(wiring.Component):
         with m.If(arrived.at("total")):
             threshold = total[THRESHOLD_FRACTION - _LOW :][: Q8_16.width]
             m.d.sync += Cat(thresholds).eq(Cat(*thresholds[1:], threshold))
-        # a block that waits for the one before to be taken over is at step 3 at the latest
+        # a block waiting for the previous takeover is at step 3 at most
         with m.If(step[-1]):
             m.d.sync += derived.eq(ends.o.payload)
         return thresholds, completed.at("operands")
 
 
 def _count(above: Value) -> Value:
-    """Number of bits that are set, from the lowest on, as thresholds rise."""
+    """Number of set bits of a thermometer code."""
     return Cat((above[(1 << bit) - 1 :: 1 << bit]).xor() for bit in range(4))

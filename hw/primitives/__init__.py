@@ -1,1 +1,1 @@
-"""Parts that all areas use: FIFO, pipeline register, rounding, adder and multiplexer trees, address generator."""
+"""Common components: FIFOs, memories, pipelines, registers, rounding, adder and multiplexer trees."""

@@ -1,4 +1,4 @@
-"""Pipelined adder tree: pairwise additions with a register behind each, as many levels as log2 of the operands."""
+"""Pipelined adder tree: pairwise additions, with a register after each level."""
 
 from collections.abc import Sequence
 
@@ -6,18 +6,18 @@ from amaranth.hdl import Module, Signal, Value, signed
 
 
 def adder_tree(m: Module, values: Sequence[Value], name: str, reset_less: bool = True) -> Value:
-    """Sum of signed values, exact, one set of operands a cycle.
+    """Exact sum of signed values, one set of operands a cycle.
 
     Parameters
     ----------
     m : Module
-        Takes the registers, in its `sync` domain.
+        Owner of the registers, in its `sync` domain.
     values : sequence of Value
-        2**k operands of one width, taken as signed.
+        2**k operands of equal width, taken as signed.
     name : str
         Prefix of the registers' names: ``NAME_LEVEL_NUMBER``.
     reset_less : bool
-        The registers have no reset: sums of what came before it appear for k cycles after it.
+        Registers without reset: after a reset, old sums appear for k cycles.
 
     Returns
     -------

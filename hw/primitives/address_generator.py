@@ -10,24 +10,24 @@ from .registers import data_register
 
 
 class AddressGenerator(wiring.Component):
-    """Compute the address of one element of an array: ``(base + index * stride) mod 2**address``.
+    """Compute the address of an array element: ``(base + index * stride) mod 2**address``.
 
-    One address at a time. The multiplication is 24 x 16 bits unsigned with registers before and behind it, so that it
-    maps to one DSP.
+    One address at a time. The unsigned multiplication of 24 x 16 bits has registers at inputs and output, to map to one
+    DSP.
 
     Parameters
     ----------
     address : int
-        Bits of an address, of beats or of any other unit.
+        Bits of an address, in beats or any other unit.
 
     Attributes
     ----------
     start : In(1)
-        Begin: `index`, `stride` and `base` are sampled in this cycle. At most once in `LATENCY` cycles.
+        Begin, and sample `index`, `stride` and `base`. At most once in `LATENCY` cycles.
     index : In(24)
-        Number of the element, from 0 up.
+        Number of the element, from 0.
     stride : In(16)
-        Units from one element to the next: as many as the beats of a transfer command.
+        Units from one element to the next, in the range of a transfer command's beats.
     base : In, `address` bits
         Address of element 0.
     done : Out(1)

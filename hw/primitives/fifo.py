@@ -1,4 +1,4 @@
-"""Stream FIFO: registered memory reads, so that deep ones are block RAM, and flags that are bits of registers."""
+"""Stream FIFO with registered memory reads, for block RAM, and with flags taken from register bits."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from .ram import ram
 
 
 class Fifo(wiring.Component):
-    """First-in first-out buffer between two streams, one payload a cycle in and out, latency two cycles.
+    """First-in first-out buffer between two streams: one payload a cycle in and out, latency two cycles.
 
-    Its ports behave cycle by cycle like those of ``amaranth.lib.fifo.SyncFIFOBuffered(depth=depth + 1)``, which the
-    unit bench checks. That one is not used here because its flags compare counters and its two-way counter becomes two
-    carry chains, which costs LUTs and often a logic level (``axi_read`` with it takes 123 LUTs and not 120), and
-    because its memory cannot be given a ``ram_style``.
+    The ports behave cycle by cycle like ``amaranth.lib.fifo.SyncFIFOBuffered(depth=depth + 1)``, as the unit bench
+    checks. Amaranth's FIFO compares counters for its flags and uses two carry chains for its level, which costs LUTs
+    and often a logic level (``axi_read``: 123 LUTs instead of 120), and its memory accepts no ``ram_style``.
+
     LUT, FF and most logic levels of the FIFO alone:
 
     ========  ========  =============  ==================
@@ -38,23 +38,23 @@ class Fifo(wiring.Component):
     shape : ShapeLike
         Shape of the payload.
     depth : int
-        Payloads in the memory, a power of two from 2 up; one more waits in the output register. From 128 on the
-        memory is block RAM.
+        Payloads in the memory, a power of two from 2; the output register holds one more. From 128 the memory is block
+        RAM.
 
     Attributes
     ----------
     i : In(stream.Signature(shape))
-        Payloads to store. `ready` is low while the memory is full; it does not depend on `o.ready` in the same cycle.
+        Payloads to store. `ready` is low while the memory is full, independent of `o.ready` in the same cycle.
     o : Out(stream.Signature(shape))
-        The same payloads in the same order, `valid` from two cycles after the transfer at `i` on. `payload` is the
-        memory's output register.
+        The payloads in order, `valid` from two cycles after the transfer at `i`. `payload` is the memory's output
+        register.
     empty : Out(1)
-        High while no payload is stored, neither in the memory nor in the output register.
+        Neither the memory nor the output register holds a payload.
 
     Raises
     ------
     ValueError
-        If `depth` is not a power of two from 2 up.
+        If `depth` is not a power of two from 2.
     """
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:
@@ -69,7 +69,7 @@ class Fifo(wiring.Component):
         planned = fifo_memory("FIFO", 1 << bits, Shape.cast(self._shape).width)
         m.submodules.memory = storage = ram(platform, planned, self._shape)
         write_port, read_port = storage.write_port(), storage.read_port()
-        # payloads in the memory, less one: the top bit alone says that there is none
+        # payloads in the memory, less one: the top bit alone means empty
         level = Signal(bits + 1, init=(2 << bits) - 1)
         memory_empty = level[bits]
         write, read = Signal(), Signal()

@@ -1,4 +1,4 @@
-"""Multiplexer tree: one of several values, selected by a binary index."""
+"""Multiplexer tree, selected by a binary index."""
 
 from collections.abc import Sequence
 
@@ -6,17 +6,17 @@ from amaranth.hdl import Mux, Value, ValueLike
 
 
 def mux_tree(index: Value, entries: Sequence[ValueLike]) -> Value:
-    """Select the entry at an index, combinationally; the last entry for an index beyond it.
+    """Entry at an index, combinationally; the last entry for an index beyond the end.
 
-    An `Array` of constants would become a memory in Verilog, whose register does not move into a DSP; an `Array` of
-    signals becomes a decoder with one line for each entry, which is twice the logic.
+    An `Array` of constants would become a memory in Verilog, with a register that does not merge into a DSP. An `Array`
+    of signals would become a one-hot decoder, with twice the logic.
 
     Parameters
     ----------
     index : Value
-        Unsigned; needs as many bits as the number of entries, or fewer if the upper entries are never selected.
+        Unsigned; may have fewer bits if the upper entries are never selected.
     entries : sequence of ValueLike
-        At least one.
+        At least one entry.
     """
     if len(index) == 0 or len(entries) == 1:
         return Value.cast(entries[0])

@@ -1,4 +1,4 @@
-"""Pipeline registers: a pipeline whose stages have names, so that latencies follow from them; a delay line."""
+"""Pipelines with named stages, from which latencies and delay registers are derived; a delay line."""
 
 from collections.abc import Iterable, Mapping
 
@@ -7,9 +7,9 @@ from amaranth.lib import data
 
 
 class Pipeline:
-    """Stages in order, each some cycles behind the one before; values are placed at one stage and read at another.
+    """Named stages with cycles between them; values are placed at one stage and read at a later stage.
 
-    The registers of the data path are not made here. What travels beside it gets as many as lie between the two stages.
+    Data path registers stay with the caller. A placed value gets as many delay registers as lie between its two stages.
 
     ::
 
@@ -20,16 +20,16 @@ class Pipeline:
     Parameters
     ----------
     m : Module
-        Takes the registers, in its `sync` domain.
+        Owner of the registers, in its `sync` domain.
     stages : mapping of str to int
-        Cycles from the stage before to this one, by name; 0 of the first one.
+        Cycles from the previous stage, by name; 0 for the first stage.
     enable : ValueLike, optional
-        The registers wait while it is 0; without it they always move.
+        Clock enable of the registers.
 
     Raises
     ------
     ValueError
-        If a stage would come before the one that precedes it.
+        If a number of cycles is negative.
     """
 
     def __init__(self, m: Module, stages: Mapping[str, int], enable: ValueLike | None = None) -> None:
@@ -43,27 +43,27 @@ class Pipeline:
             self._cycles[stage] = total
 
     def latency(self, start: str, end: str) -> int:
-        """Cycles from one stage to another; ValueError if that one is earlier."""
+        """Cycles from one stage to another; ValueError if `end` is earlier."""
         cycles = self._cycles[end] - self._cycles[start]
         if cycles < 0:
             raise ValueError(f"stage {end} is {-cycles} cycles before stage {start}: give one behind it")
         return cycles
 
     def place(self, stage: str, value: Value, name: str, reset_less: bool = False) -> "Placed":
-        """Place a value, or a view, at the stage in which it is valid.
+        """Place a value, or a view, at the stage of its validity.
 
-        `name` is the prefix of its registers' names, ``NAME_NUMBER``. They have a reset unless `reset_less`: flags that
-        say that data are valid need it, the data do not.
+        Registers are called ``NAME_NUMBER``. They have a reset unless `reset_less`: valid flags need a reset, data do
+        not.
         """
         return Placed(self, stage, value, name, reset_less)
 
     def place_flag(self, stage: str, flag: Value, register: Signal) -> "Placed":
-        """Place a single bit that travels in a given shift register, a signal of a bit a cycle."""
+        """Place a single bit, delayed by a shift register of the caller, one signal bit a cycle."""
         self.load(register, Cat(flag, register[:-1]))
         return Placed(self, stage, flag, register.name, later=register)
 
     def load(self, register: Signal, value: ValueLike) -> None:
-        """Give a register its next contents, while the pipeline moves."""
+        """Assign a register's next value, under the pipeline's enable."""
         if self._enable is None:
             self._m.d.sync += register.eq(value)
         else:
@@ -72,7 +72,7 @@ class Pipeline:
 
 
 class Placed:
-    """A value of a `Pipeline`; see there. Registers are made up to the latest stage at which it is read, once."""
+    """A value placed in a `Pipeline`; delay registers are created once, up to the latest stage read."""
 
     def __init__(
         self,
@@ -88,7 +88,7 @@ class Placed:
         self._copies = [Value.cast(value), *later]
 
     def at(self, stage: str) -> Value:
-        """The value as it arrives at a stage; a view of the same layout where a view was placed."""
+        """The value at a stage; a view of the same layout if a view was placed."""
         cycles = self._pipeline.latency(self._stage, stage)
         for number in range(len(self._copies) - 1, cycles):
             before = self._copies[-1]
@@ -100,7 +100,7 @@ class Placed:
 
     @property
     def later(self) -> list[Value]:
-        """The value one cycle behind its stage, two cycles, and so on up to the latest stage at which it is read."""
+        """The value one cycle after its stage, two cycles, and so on, up to the latest stage read."""
         return self._copies[1:]
 
 
@@ -110,19 +110,19 @@ def delayed(m: Module, value: Value, cycles: int, name: str = "delayed", reset_l
     Parameters
     ----------
     m : Module
-        Takes the registers, in its `sync` domain.
+        Owner of the registers, in its `sync` domain.
     value : Value or data.View
-        A view comes back as a view of the same layout.
+        A view is returned as a view of the same layout.
     cycles : int
-        Number of registers; 0 gives `value` itself.
+        Number of registers; 0 returns `value` itself.
     name : str
         Prefix of the registers' names: ``NAME_NUMBER``.
     reset_less : bool
-        The registers have no reset, as data that a flag tells to be valid need none; several are then a LUT a bit.
+        Registers without reset, for data qualified by a flag; several then fit into a LUT per bit.
 
     Returns
     -------
     Value or data.View
-        `value` as it was `cycles` ago; zero in the first `cycles` cycles after a reset, unless `reset_less`.
+        `value` as of `cycles` ago; zero in the first `cycles` cycles after a reset, unless `reset_less`.
     """
     return Pipeline(m, {"now": 0, "later": cycles}).place("now", value, name, reset_less).at("later")

@@ -1,4 +1,4 @@
-"""Memories as their plan has them: the `platform` that Amaranth gives to each `elaborate` is a `MemoryPlan`."""
+"""Memories placed by a memory plan; the `platform` argument of `elaborate` is a `MemoryPlan`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ...golden.memories.plan import Device, MemoryPlan, MemoryShape
 
 
 def ram(platform: object, planned: MemoryShape, shape: ShapeLike | None = None) -> memory.Memory:
-    """Make one of the memories that a shape describes, without contents.
+    """Memory of a planned depth and width, without initial contents.
 
     Parameters
     ----------
     platform : MemoryPlan or None
-        Plan of the block, as `elaborate` gets it; None: the memory is alone on a device with all kinds.
+        Plan of the block, as passed to `elaborate`; None for a memory alone on a device with all RAM types.
     planned : MemoryShape
-        Its depth and width.
+        Depth and width.
     shape : ShapeLike, optional
-        Shape of a word, by default an integer.
+        Shape of a word, by default an unsigned integer.
     """
     plan = platform if isinstance(platform, MemoryPlan) else MemoryPlan(Device(), (planned,))
     attributes = {"ram_style": plan.kind(planned)}

@@ -1,4 +1,4 @@
-"""Stream FIFO whose `ready` is a register: for what is asked far away whether a word is taken."""
+"""Stream FIFO with a registered `ready`, for distant producers."""
 
 from amaranth.hdl import Module, ShapeLike, Signal
 from amaranth.lib import stream, wiring
@@ -9,19 +9,19 @@ from .fifo import Fifo
 
 
 class ReadyFifo(wiring.Component):
-    """A `Fifo` in front of which words are counted: no logic stands before `i.ready`.
+    """A `Fifo` with a word counter in front: no logic before `i.ready`.
 
     Parameters
     ----------
     shape : ShapeLike
         Shape of the payload.
     depth : int
-        Payloads in the memory, a power of two from 2 up; one more waits in the output register.
+        Payloads in the memory, a power of two from 2; the output register holds one more.
 
     Attributes
     ----------
     i, o : In, Out, streams of the payload
-        As those of `Fifo`, cycle by cycle, but that a word waits where the output register alone has a place.
+        As in `Fifo`, cycle by cycle, except that a word waits if only the output register is free.
     """
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:
@@ -32,7 +32,7 @@ class ReadyFifo(wiring.Component):
         m = Module()
         m.submodules.words = words = Fifo(self._shape, self._depth)
         wiring.connect(m, words.o, wiring.flipped(self.o))
-        # words in the memory and on offer: while there is a place for one more, the memory has it
+        # words in the memory and the output register; below the limit the memory has space
         stored, ready = Signal(range(self._depth + 2)), Signal(init=1)
         takes, gives = self.i.valid & ready, self.o.valid & self.o.ready
         full = (stored == self._depth + 1) | (takes & (stored == self._depth))

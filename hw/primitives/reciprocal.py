@@ -1,4 +1,4 @@
-"""Division by a constant: a multiplication by its reciprocal, rounded half to even, as `nn.arithmetic.average`."""
+"""Division by a constant: multiplication by the reciprocal, rounded half to even, as in `nn.arithmetic.average`."""
 
 import itertools
 
@@ -13,7 +13,7 @@ from .registers import data_register
 
 
 class ReciprocalDivider(wiring.Component):
-    """Divide a number a cycle, without handshake. A product is that of parts, each in a DSP slice with its registers.
+    """Divide a number a cycle by a constant, without handshake; each partial product is one DSP with its registers.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class ReciprocalDivider(wiring.Component):
     numerator : In(numerator_bits)
         Sum of `Reciprocal.count` values, plus `Reciprocal.offset`. Sampled in every cycle.
     quotient : Out(signed)
-        Their average, in their format, `Reciprocal.latency` cycles later.
+        The average, in the values' format, `Reciprocal.latency` cycles later.
     """
 
     def __init__(self, reciprocal: Reciprocal) -> None:
@@ -45,7 +45,7 @@ class ReciprocalDivider(wiring.Component):
             product[: reciprocal.shift],
             product[reciprocal.shift : reciprocal.shift + reciprocal.activation.width],
         )
-        # the quotient is ahead by half of its range, which is its highest bit
+        # the quotient is offset by half its range, i.e. its highest bit is inverted
         tie = low < reciprocal.multiplier if reciprocal.count % 2 == 0 else Const(0, 1)
         quotient = [high[0] & ~tie, *high[1:-1], ~high[-1]]
         into = data_register(m, self.quotient)
@@ -53,7 +53,7 @@ class ReciprocalDivider(wiring.Component):
         return m
 
     def _product(self, m: Module) -> Value:
-        """The product, unsigned; registers but for one that only shifts."""
+        """Unsigned product; registered, unless the multiplication is a mere shift."""
         reciprocal = self.reciprocal
         across, down = reciprocal.parts
         if not across:
@@ -72,6 +72,6 @@ class ReciprocalDivider(wiring.Component):
             products.append(shifted)
         products += [Const(0, signed(width))] * ((1 << (len(products) - 1).bit_length()) - len(products))
         total = adder_tree(m, products, "sum")
-        # behind one product there is no sum, and its register is the last one
+        # a single product needs no adder, and its own register is the last
         rest = reciprocal.latency - 3 - (len(products) - 1).bit_length()
         return delayed(m, total, rest, "product", reset_less=True).as_unsigned()

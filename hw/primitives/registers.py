@@ -1,4 +1,4 @@
-"""Registers of data, which no reset clears, and registers of which there are several, for nets with many loads."""
+"""Registers without reset for data, and register copies for nets with high fanout."""
 
 from typing import Any
 
@@ -6,20 +6,19 @@ from amaranth.hdl import Module, ShapeLike, Signal, Value, signed
 
 
 def data_register(m: Module, port: Any, name: str = "") -> Any:
-    """Make a register without reset that drives a port, or a signal of another component.
+    """Register without reset that drives a port of the component, or a signal of another component.
 
-    What it holds counts only beside a flag that has a reset.
-
-    A port of a component, and one of a memory, is a signal with a reset where it is a register itself.
+    The contents are valid only with a flag that has a reset. Assigned directly, the port itself would be a register
+    with reset.
 
     Parameters
     ----------
     m : Module
-        Takes the connection.
+        Owner of the connection.
     port : Signal or data.View
-        What the register drives, combinationally.
+        Signal driven combinationally.
     name : str
-        The register's name, by default the port's with ``_data``.
+        Name of the register, by default the port's with ``_data``.
 
     Returns
     -------
@@ -32,38 +31,38 @@ def data_register(m: Module, port: Any, name: str = "") -> Any:
 
 
 def register(m: Module, name: str, value: Value, width: int = 0) -> Signal:
-    """Make a register without reset, of a value's shape or of so many signed bits, that follows the value.
+    """Register without reset that follows a value, one cycle later.
 
     Parameters
     ----------
     m : Module
-        Takes the register, in its `sync` domain.
+        Owner of the register, in its `sync` domain.
     name : str
-        The register's name.
+        Name of the register.
     value : Value
-        What it has in the next cycle.
+        Next contents.
     width : int
         Signed bits, by default the value's shape.
     """
-    found = Signal(signed(width) if width else value.shape(), name=name, reset_less=True)
-    m.d.sync += found.eq(value)
-    return found
+    result = Signal(signed(width) if width else value.shape(), name=name, reset_less=True)
+    m.d.sync += result.eq(value)
+    return result
 
 
 def replicas(count: int, name: str, shape: ShapeLike = 1) -> list[Signal]:
-    """Make registers that are assigned the same value, each for a part of its readers.
+    """Registers to be assigned the same value, each for a part of its readers.
 
-    Synthesis would merge them into one again: the attribute ``keep`` forbids it. So none drives more than some two
-    thousand loads, which reach over a part of the device alone. A register that is not one of them, and equal to one,
-    is merged into that: so all readers are to read these.
+    Attribute ``keep`` stops synthesis from merging them, so a copy drives some two thousand loads at most, close
+    together on the device. An equal register outside the set would be merged into a copy, so all readers must use the
+    copies.
 
     Parameters
     ----------
     count : int
-        How many.
+        Number of registers.
     name : str
         Prefix of their names: ``NAME_NUMBER``.
     shape : ShapeLike
-        Of each.
+        Shape of each.
     """
     return [Signal(shape, name=f"{name}_{number}", attrs={"keep": "true"}) for number in range(count)]

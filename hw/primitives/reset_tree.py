@@ -1,4 +1,4 @@
-"""Reset tree: a part's registers share their reset among registers of it, so that none of these drives too many."""
+"""Reset tree: reset registers, each with a bounded number of loads."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from amaranth.hdl import Const, Elaboratable, Fragment, Module, Signal, Value
 from amaranth.hdl._xfrm import LHSMaskCollector
 
 LOADS = 2000
-"""Registers that one reset register drives at most."""
+"""Most loads of a reset register."""
 KEPT = {"keep": "true"}
-"""Attribute of a register that synthesis must not merge with another of the same value."""
+"""Attribute that stops synthesis from merging a register with an equal register."""
 
 
 class ResetTree(Elaboratable):
-    """Resets a part by registers, the leaves of a tree, each of which has some of the part's registers as loads.
+    """Reset a component by several reset registers, the leaves, each driving some of the component's registers.
 
-    A module with all that it contains has one leaf where that is within `LOADS`, several small neighbours share one,
-    and a larger module has several. All leaves have the same value, and synthesis keeps them apart. Registers that are
-    declared ``reset_less`` are no loads. The domain ``sync`` has no reset of its own where a tree is used, or each
-    register would have a gate for both.
+    A module with its submodules gets one leaf if within `LOADS`; small neighbours share a leaf, larger modules get
+    several. All leaves have the same value, and synthesis keeps them apart. Registers declared ``reset_less`` are no
+    loads. With a tree the domain ``sync`` must have no reset, or each register would need a gate for both.
 
     Parameters
     ----------
     part : Component
-        The part; all of it is in the domain ``sync``.
+        The component, entirely in the domain ``sync``.
     root : Value
-        Reset for the leaves, active high, from a register.
+        Registered reset of the leaves, active high.
     loads : int
         See `LOADS`.
 
     Attributes
     ----------
     part : Component
-        The part.
+        The component.
     active : Signal
-        The first leaf: high in the cycles at whose end the part is reset, one cycle after `root`. High at power-up.
+        The first leaf: one cycle after `root`, high at power-up. The component is reset at the end of its high cycles.
     loads : list of int
         Loads of each leaf, once the tree is elaborated.
     """
@@ -53,7 +52,7 @@ class ResetTree(Elaboratable):
         return fragment
 
     def _share(self, fragment: Fragment) -> None:
-        """Give a module, with all that it contains, to the last leaf, or to that and new ones."""
+        """Assign a module with its submodules to the last leaf, and to new leaves as needed."""
         registers = list(_registers(fragment))
         if (whole := _loads(fragment)) <= self._most < self.loads[-1] + whole:
             self._next()
@@ -86,18 +85,18 @@ class ResetTree(Elaboratable):
 
 
 def _registers(fragment: Fragment) -> Iterator[tuple[Signal, int, int]]:
-    """Registers of a module itself that have a reset, the last first: with the first bit, and that behind the last."""
-    found = LHSMaskCollector()
-    found.visit_stmt(fragment.statements.get("sync", []))
-    for signal, first, last in reversed(list(found.chunks())):
+    """Registers of a module, submodules apart, with a reset: signal, first bit and end bit, in reverse order."""
+    collector = LHSMaskCollector()
+    collector.visit_stmt(fragment.statements.get("sync", []))
+    for signal, first, last in reversed(list(collector.chunks())):
         if not signal.reset_less:
             yield signal, first, len(signal) if last is None else last
 
 
 def _loads(fragment: Fragment) -> int:
-    """Bits of the registers within that have a reset."""
-    own = sum(last - first for _, first, last in _registers(fragment))
-    return own + sum(_loads(each) for each, *_ in fragment.subfragments)
+    """Bits of registers with a reset, submodules included."""
+    direct = sum(last - first for _, first, last in _registers(fragment))
+    return direct + sum(_loads(each) for each, *_ in fragment.subfragments)
 
 
 def _reset(signal: Signal, first: int, last: int) -> Any:

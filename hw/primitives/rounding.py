@@ -1,4 +1,4 @@
-"""Narrow a signed number: round half to even or with random numbers, saturate, report it: `golden.fixed.narrow`."""
+"""Narrowing of signed numbers as in `golden.fixed.narrow`: rounding (half to even or stochastic) and saturation."""
 
 from collections.abc import Mapping
 
@@ -11,19 +11,14 @@ from .registers import data_register
 
 
 def saturate(value: Signal, width: int) -> Value:
-    """Bring a signed number into fewer bits, combinationally.
+    """Saturate a signed number to fewer bits, combinationally.
 
     Parameters
     ----------
     value : Signal
         Taken as signed, at least `width` bits.
     width : int
-        Bits of the result.
-
-    Returns
-    -------
-    Value
-        Signed; the nearer end of the range where `value` is beyond it.
+        Bits of the signed result.
     """
     return Mux(_fits(value, width), value[:width], _end(value, width)).as_signed()
 
@@ -34,28 +29,28 @@ def _fits(value: Signal, width: int) -> Value:
 
 
 def _end(value: Signal, width: int) -> Value:
-    """The largest or the smallest number of that many bits, on the side of `value`."""
+    """Largest or smallest number of `width` bits, by the sign of `value`."""
     return Cat((~value[-1]).replicate(width - 1), value[-1])
 
 
 def saturate_to(value: Signal, widths: Mapping[int, Value]) -> tuple[Value, Value]:
-    """Bring a signed number into as many bits as are chosen, combinationally.
+    """Saturate a signed number to a selected number of bits, combinationally.
 
     Parameters
     ----------
     value : Signal
-        Taken as signed, more bits than the widest.
+        Taken as signed, with more bits than the widest result.
     widths : mapping of int to Value
-        Conditions by the bits that they choose: one holds.
+        Conditions by their number of bits; exactly one condition must hold.
 
     Returns
     -------
     (Value, Value)
-        As `saturate`, in the widest; whether the number was beyond the range.
+        The number, sign-extended to the widest, and its clip flag.
     """
     widest = max(widths)
     beyond = Cat(condition & ~_fits(value, width) for width, condition in widths.items()).any()
-    # an end has the opposite of the sign in all bits of its width but the highest
+    # a saturated number has the inverted sign in all bits below the sign position
     below = Cat(
         Cat(condition for width, condition in widths.items() if width > place + 1).any() for place in range(widest - 1)
     )
@@ -71,7 +66,7 @@ class RoundSaturate(wiring.Component):
     width : int
         Bits of the signed input.
     drop : int
-        Fraction bits of the input beyond those of the target; at least 1.
+        Fraction bits of the input beyond the target's; at least 1.
     target : Format
         Format of the result.
 
@@ -80,9 +75,9 @@ class RoundSaturate(wiring.Component):
     i : In(signed(width))
         Number to narrow, with ``target.fraction + drop`` fraction bits. Sampled in every cycle.
     o : Out(signed(target.width))
-        Narrowed number, in the target's format. Registered; `LATENCY` cycles after its `i`.
+        Result in the target's format, registered, `LATENCY` cycles after `i`.
     clipped : Out(1)
-        High where `o` is an end of the range because the rounded number was beyond it. In the cycle of `o`.
+        With `o`: the rounded number was saturated.
     """
 
     LATENCY = 3
@@ -120,7 +115,7 @@ class NoiseSaturate(wiring.Component):
     width : int
         Bits of the signed input.
     drop : int
-        Fraction bits of the input beyond those of the target.
+        Fraction bits of the input beyond the target's.
     noise : int
         Bits of a random number, less than `drop`.
     target : Format
@@ -131,10 +126,9 @@ class NoiseSaturate(wiring.Component):
     i : In(signed(width))
         Number to narrow, with ``target.fraction + drop`` fraction bits. Sampled in every cycle.
     noise : In(noise)
-        Random number: the upper bits of what is added before all below the target's fraction are dropped; the next
-        lower bit is one. In the cycle of its `i`.
+        Random number, with `i`: the upper bits of the addend below the target's fraction, followed by a bit 1.
     o, clipped
-        As of `RoundSaturate`, with the same latency.
+        As in `RoundSaturate`, with the same latency.
     """
 
     LATENCY = RoundSaturate.LATENCY
@@ -147,7 +141,7 @@ class NoiseSaturate(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # bits below the lowest one of the random number do not matter
+        # bits below the random number have no effect
         odd = Cat(1, self.noise)
         below = self.drop - len(odd)
         kept, added = Signal(signed(len(self.i) - below), reset_less=True), Signal.like(odd, reset_less=True)

@@ -1,4 +1,4 @@
-"""Barrel shifters: to the left, of any number; to the right with rounding half to even and saturation."""
+"""Barrel shifters: left for any value; right with rounding half to even and saturation."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -8,22 +8,22 @@ from ...golden.fixed import Format
 from .rounding import RoundSaturate
 
 _BITS_A_STAGE = 2
-"""Bits of the places that a stage shifts by: a LUT selects one of four bits."""
+"""Shift bits per stage: a LUT selects one of four bits."""
 _BELOW = 2
-"""Bits below the number: the first one dropped, and whether a further one was 1."""
+"""Bits below the number: the first dropped bit, and a sticky bit."""
 
 
 def shift_left(value: Value, places: Value) -> Value:
-    """Shift a signed number to the left, combinationally, by a multiplexer a bit of the places: no bit is lost."""
+    """Shift a signed number left without loss, combinationally, by a multiplexer per bit of `places`."""
     for number, bit in enumerate(places):
         value = Mux(bit, Cat(Const(0, 1 << number), value).as_signed(), value)
     return value
 
 
 class RoundingShifter(wiring.Component):
-    """Shift to the right, round half to even and saturate, one number a cycle, without handshake.
+    """Shift right, round half to even and saturate, one number a cycle, without handshake.
 
-    As `golden.fixed.shifted` with places that are not negative, and then `golden.fixed.narrow`.
+    Equivalent to `golden.fixed.shifted` with non-negative places, then `golden.fixed.narrow`.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class RoundingShifter(wiring.Component):
     most : int
         Largest number of places.
     target : Format
-        Format of the result, of which only the width counts.
+        Format of the result; only the width matters.
     least : int
         Smallest number of places.
 
@@ -41,11 +41,11 @@ class RoundingShifter(wiring.Component):
     i : In(signed(width))
         Number to shift. Sampled in every cycle.
     places : In(range(most - least + 1))
-        Bits to drop beyond `least`. In the cycle of its `i`.
+        With `i`: bits to drop, less `least`.
     o : Out(signed(target.width))
-        The shifted number, rounded and saturated. Registered; `latency` cycles after its `i`.
+        Rounded and saturated result, registered, `latency` cycles after `i`.
     clipped : Out(1)
-        High where `o` is an end of the range because the rounded number was beyond it. In the cycle of `o`.
+        With `o`: the rounded number was saturated.
     """
 
     def __init__(self, width: int, most: int, target: Format, least: int = 0) -> None:
@@ -61,12 +61,12 @@ class RoundingShifter(wiring.Component):
 
     @property
     def latency(self) -> int:
-        """Cycles from `i` to `o`: a stage for two bits of the places, rounding 3."""
+        """Cycles from `i` to `o`: a stage per two bits of `places`, then 3 for rounding."""
         return self.latency_of(self._most - self.least)
 
     @staticmethod
     def latency_of(most: int) -> int:
-        """Cycles for a largest number of places."""
+        """Cycles for a range of `most` places."""
         return -(-most.bit_length() // _BITS_A_STAGE) + RoundSaturate.LATENCY
 
     def elaborate(self, platform: object) -> Module:
@@ -88,7 +88,7 @@ class RoundingShifter(wiring.Component):
 
 
 def _stage(value: Value, places: Value, first: int) -> Value:
-    """Shift by a few bits of the places, of which the lowest counts ``2**first``; the lowest bit is sticky."""
+    """Shift right by some bits of the places, from weight ``2**first``; the lowest bit is sticky."""
     for number, bit in enumerate(places, start=first):
         step = min(1 << number, len(value) - 1)
         sign = value[-1].replicate(step)

@@ -1,1 +1,1 @@
-"""Random-number generators in RTL."""
+"""Random number generators in RTL."""

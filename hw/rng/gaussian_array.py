@@ -1,4 +1,4 @@
-"""RTL of `gaussian_array`: generators whose registers form a shift chain, and copies of their state in LUTs."""
+"""RTL of `gaussian_array`: generators chained into shift registers, with copies of their state in LUTs."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -11,20 +11,20 @@ from .grng import number_of
 
 
 class ShiftedGenerator(wiring.Component):
-    """A generator of `grng` whose registers are also one shift register; an LFSR shifts in any case.
+    """A generator of `grng` with its registers chained into one shift register.
 
     Attributes
     ----------
     step : In, 1
-        Go on to the next number.
+        Go to the next number.
     shift : In, 1
-        Shift by a bit; wins over `step`.
+        Shift by a bit; takes precedence over `step`.
     into : In, 1
-        Bit that is shifted into the first register.
+        Serial input of the first register.
     falls_out : Out, 1
-        Highest bit of the last register, which a shift drops.
+        Serial output: highest bit of the last register.
     number : Out, Q3.5
-        The number of the present contents.
+        Number of the present state.
     """
 
     def __init__(self, spec: GrngSpec) -> None:
@@ -55,11 +55,11 @@ class ShiftedGenerator(wiring.Component):
 
 
 class GaussianArray(wiring.Component):
-    """n Gaussian random numbers, one word a cycle, with replay from a mark.
+    """n Gaussian random numbers, a word a cycle, with replay from a mark.
 
-    For a replay or a mark the generators of each ring go once round its shift register, and once after reset, in
-    `spec.replay_cycles` cycles: no word is valid in these cycles, and a load waits. The path from the registers to the
-    numbers is combinational, as in `Grng`.
+    A replay or a mark rotates the generators of each ring once through a shift register, in `spec.replay_cycles`
+    cycles; so does a reset. No word is valid meanwhile, and a load waits. The path from registers to numbers is
+    combinational, as in `Grng`.
     """
 
     def __init__(self, spec: GaussianArraySpec) -> None:
@@ -90,20 +90,20 @@ class GaussianArray(wiring.Component):
         return m
 
     def _turn(self, m: Module, turning: Signal, restoring: Signal) -> None:
-        """Turn the rings once after a mark or a replay."""
+        """Rotate the rings once, after a mark or a replay."""
         length = self.spec.replay_cycles
-        left = Signal(range(length), init=length - 1)
+        remaining = Signal(range(length), init=length - 1)
         with m.If(turning):
-            m.d.sync += left.eq(left - 1)
-            with m.If(left == 0):
-                m.d.sync += [turning.eq(0), left.eq(length - 1)]
+            m.d.sync += remaining.eq(remaining - 1)
+            with m.If(remaining == 0):
+                m.d.sync += [turning.eq(0), remaining.eq(length - 1)]
         with m.Elif(self.o.valid & self.o.ready & (self.replay.bit | self.mark.bit)):
             m.d.sync += [turning.eq(1), restoring.eq(self.replay.bit)]
 
     def _ring(
         self, m: Module, ring: list[ShiftedGenerator], name: str, before: Value, turning: Signal, restoring: Signal
     ) -> Value:
-        """A shift register beside some generators: what enters the one enters the other; the bit that falls out."""
+        """Connect a shift register in parallel to some generators; returns the generators' serial output."""
         copy = Signal(self.spec.replay_cycles, name=name, reset_less=True)
         into, falls_out = Signal(name=f"into_{name}"), ring[-1].falls_out
         m.d.comb += into.eq(Mux(turning, Mux(restoring, copy[-1], falls_out), before))

@@ -1,4 +1,4 @@
-"""RTL of the generators that a core which trains by zeroth order can have."""
+"""Choice of a zeroth-order core's random number generator."""
 
 from ...golden.rng.gaussian_array import GaussianArraySpec
 from ...golden.rng.generators import Generator
@@ -7,5 +7,5 @@ from .pezo import Pezo
 
 
 def generator_of(spec: Generator) -> Pezo | GaussianArray:
-    """Component of a generator: the two have the same ports."""
+    """Component of a generator; both kinds have the same ports."""
     return GaussianArray(spec) if isinstance(spec, GaussianArraySpec) else Pezo(spec)

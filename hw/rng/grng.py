@@ -1,4 +1,4 @@
-"""RTL of `grng`: eight LFSRs, and combinational logic from them to the number."""
+"""RTL of `grng`: eight LFSRs, and combinational logic from their state to the number."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -30,12 +30,12 @@ class Grng(wiring.Component):
 
 
 def number_of(m: Module, registers: list[Signal], form: str) -> Value:
-    """Number that the contents of the eight registers give, Q3.5; see `GrngSpec.form`."""
+    """Number of the state of the eight registers, Q3.5; see `GrngSpec.form`."""
     return {"tree": _tree, "select": _select, "sum": _sum}[form](m, registers)
 
 
 def _tree(m: Module, registers: list[Signal]) -> Value:
-    """All comparators of a level at once; the bits above choose among them and their mirror images."""
+    """All comparators of a level in parallel; higher bits select among them and their mirror images."""
     bits: list[Value] = []
     for level, (register, row) in enumerate(zip(registers, thresholds(), strict=True)):
         lower = [register < threshold for threshold in row]
@@ -43,12 +43,12 @@ def _tree(m: Module, registers: list[Signal]) -> Value:
         bit = Signal(name=f"bit_{level}")
         m.d.comb += bit.eq(_choose(entries, bits))
         bits.append(bit)
-    # compared once more, not copied: a simulator takes a number whose bits depend on its own sign for a loop
+    # a second comparison for the sign: simulators report a loop if bits of a number depend on its sign bit
     return Cat(*reversed(bits[1:]), registers[0] < thresholds()[0][0])
 
 
 def _choose(entries: list[Value], select: list[Value]) -> Value:
-    """The entry whose number the select bits say, the most significant first; those not needed are left."""
+    """Entry addressed by the select bits, most significant first."""
     if len(entries) == 1:
         return entries[0]
     half = len(entries) // 2
@@ -56,7 +56,7 @@ def _choose(entries: list[Value], select: list[Value]) -> Value:
 
 
 def _select(m: Module, registers: list[Signal]) -> Value:
-    """One comparator a level; minus's tree is walked for both signs, and for plus its number complemented."""
+    """One comparator per level on the tree of minus; the number is complemented for plus."""
     walked: list[Value] = []
     for level, (register, row) in enumerate(zip(registers[1:], thresholds()[1:], strict=True), 1):
         constants = [Const(value, len(register)) for value in row]
@@ -68,7 +68,7 @@ def _select(m: Module, registers: list[Signal]) -> Value:
 
 
 def _sum(m: Module, registers: list[Signal]) -> Value:
-    """A carry into each of the first four adders adds the eight half steps; half to even clears a bit."""
+    """Sum in which carry inputs of the first four adders add the eight half steps, rounded half to even."""
     terms: list[Value] = [register[len(register) - TERM :].as_signed() for register in registers]
     pairs = list(zip(terms[::2], terms[1::2], strict=True))
     sums = [(Cat(Const(1, 1), a).as_signed() + Cat(Const(1, 1), b).as_signed()) >> 1 for a, b in pairs]

@@ -1,4 +1,4 @@
-"""RTL of `pezo`: either of the two generators behind one stream, and replay from a mark."""
+"""RTL of `pezo`: one of two generators with a common stream, and replay from a mark."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -11,11 +11,10 @@ from .urng import Urng
 
 
 class Pezo(wiring.Component):
-    """Random numbers of PeZO, from a pool in block RAM or made on the fly, one word a cycle.
+    """Random numbers of PeZO, from a pool in block RAM or computed on the fly, a word a cycle.
 
-    From the pool a replay or a mark costs no cycle. On the fly the generators' state goes once round a shift register
-    for either, and once after reset, in `spec.replay_cycles` cycles: no word is valid in these cycles, and a load
-    waits.
+    With the pool, a replay or a mark takes no cycle. On the fly, each rotates the state once through a shift register,
+    in `spec.replay_cycles` cycles; so does a reset. No word is valid meanwhile, and a load waits.
     """
 
     def __init__(self, spec: PezoSpec) -> None:
@@ -57,16 +56,16 @@ class Pezo(wiring.Component):
         return m
 
     def _ring(self, m: Module, falls_out: Signal, load: wiring.PureInterface) -> None:
-        """A shift register beside the array: what enters the one enters the other, from either of the two ends."""
+        """Connect a shift register in parallel to the array; its input is the load, its own output or the array's."""
         length = self.spec.state_bits
         copy = Signal(length, reset_less=True)
-        left = Signal(range(length), init=length - 1)
+        remaining = Signal(range(length), init=length - 1)
         turning = Signal(init=1)
         restoring = Signal()
         final = Signal()
         m.d.comb += [
             self.load.ready.eq(~turning),
-            final.eq(left == 0),
+            final.eq(remaining == 0),
             load.valid.eq(turning | self.load.valid),
             load.payload.bit.eq(Mux(turning, Mux(restoring, copy[-1], falls_out), self.load.payload.bit)),
             load.payload.last.eq(Mux(turning, final, self.load.payload.last)),
@@ -74,8 +73,8 @@ class Pezo(wiring.Component):
         with m.If(load.valid):
             m.d.sync += copy.eq(Cat(load.payload.bit, copy[:-1]))
         with m.If(turning):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += remaining.eq(remaining - 1)
             with m.If(final):
-                m.d.sync += [turning.eq(0), left.eq(length - 1)]
+                m.d.sync += [turning.eq(0), remaining.eq(length - 1)]
         with m.Elif(self.o.valid & self.o.ready & (self.replay.bit | self.mark.bit)):
             m.d.sync += [turning.eq(1), restoring.eq(self.replay.bit)]

@@ -8,10 +8,10 @@ from ..ports import elements, members, withheld
 
 
 class Pool(wiring.Component):
-    """Stored random numbers, a row of p a cycle out of block RAM, replays included.
+    """Stored random numbers, a row of p a cycle from block RAM, including replays.
 
-    The row on offer belongs to the address in the register; a second register holds the address of the mark. A load
-    withdraws the row on offer; the row that was loaded becomes the mark.
+    One register holds the address of the offered row, another the address of the mark. A load withdraws the offered
+    row; the loaded row becomes the mark.
     """
 
     def __init__(self, spec: PoolSpec) -> None:
@@ -35,7 +35,7 @@ class Pool(wiring.Component):
         )
         port = rom.read_port(domain="comb")
         m.d.comb += port.addr.eq(upcoming)
-        # the register behind the memory has a reset value: in block RAM it is the output latch with its SRVAL
+        # maps to the block RAM's output latch, with the reset value as SRVAL
         with m.If(loading | taken):
             m.d.sync += [address.eq(upcoming), row.eq(port.data)]
         with m.If(loading | (taken & self.mark.bit)):
@@ -48,7 +48,7 @@ class Pool(wiring.Component):
         return m
 
     def _next(self, address: Value) -> Value:
-        """The address after this one, or, in a load, this one with a bit shifted in."""
+        """Next address; during a load, the address with a bit shifted in."""
         loading, bit = self.load.valid, self.load.payload.bit
         if self.spec.lfsr:
             feedback = (address & self.spec.lfsr.transition()[0]).xor()

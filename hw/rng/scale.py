@@ -1,4 +1,4 @@
-"""RTL of `scale`: a reference generator and a table of factors in front of a register."""
+"""RTL of `scale`: a reference generator and a table of factors."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import memory, wiring
@@ -8,10 +8,10 @@ from ..ports import members, withheld
 
 
 class Scale(wiring.Component):
-    """Scale factor of each word of `urng`, looked up by the state of a reference generator; one a cycle.
+    """Scale factor of each word of `urng`, from a table addressed by a reference generator's state; one a cycle.
 
-    The state in the register belongs to the factor on offer. A load withdraws the factor until the bit marked last; the
-    state that leaves at `scan` is that of the factor last on offer.
+    The register holds the state of the offered factor. A load withdraws the factor until the bit marked last. `scan`
+    outputs the state of the factor offered before the load.
     """
 
     def __init__(self, spec: ScaleSpec) -> None:
@@ -44,7 +44,7 @@ class Scale(wiring.Component):
         )
         port = rom.read_port(domain="comb")
         m.d.comb += port.addr.eq(upcoming)
-        # the register behind the table has a reset value: in block RAM it is the output latch with its SRVAL
+        # maps to the block RAM's output latch, with the reset value as SRVAL
         with m.If(advance):
             m.d.sync += [reference.eq(upcoming), offset.eq(port.data)]
         m.d.comb += [self.scan.bit.eq(reference[-1]), self.o.payload.scale.eq(offset + int(spec.table.min()))]

@@ -1,4 +1,4 @@
-"""RTL of `urng`: a ring of LFSRs whose state can be loaded and read serially."""
+"""RTL of `urng`: a ring of LFSRs with serial load and scan of the state."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
@@ -8,11 +8,10 @@ from ..ports import elements, members, withheld
 
 
 class Urng(wiring.Component):
-    """Uniform random numbers from a ring of n maximal-length LFSRs, one word of n numbers a cycle.
+    """Uniform random numbers from a ring of n maximal-length LFSRs, a word of n numbers a cycle.
 
-    The rotation of the ring is wiring. While a state is loaded the registers form one shift register; the load takes
-    the two spare inputs of each feedback LUT. A load is like a reset: it withdraws the word on offer, and no other is
-    valid before the bit marked last.
+    The ring's rotation is wiring. During a load the registers form one shift register, through the two spare inputs of
+    each feedback LUT. Like a reset, a load withdraws the offered word; no word is valid before the bit marked last.
     """
 
     def __init__(self, spec: UrngSpec) -> None:

@@ -1,4 +1,4 @@
-"""RTL of `coefficient`: an accumulator, and one register that multiplies and then shifts, a bit a cycle."""
+"""RTL of `coefficient`: an accumulator, and a shift register that multiplies and shifts serially."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
@@ -10,9 +10,9 @@ from ..probe import probe
 
 
 class Coefficient(wiring.Component):
-    """Sum up a step's loss differences, multiply by minus the rate, shift to the right, round and saturate.
+    """Sum a step's loss differences, multiply by minus the rate, shift right, round and saturate.
 
-    A step's coefficient comes ``spec.latency_of(shift)`` cycles after its last difference.
+    The coefficient follows the step's last difference by ``spec.latency_of(shift)`` cycles.
     """
 
     def __init__(self, spec: CoefficientSpec) -> None:
@@ -26,13 +26,13 @@ class Coefficient(wiring.Component):
         total = Signal(signed(width))
         high, low = Signal(signed(width), reset_less=True), Signal(RATE.width, reset_less=True)
         half, sticky = Signal(reset_less=True), Signal(reset_less=True)
-        # the multiplier leaves at the low end as the product grows from the high end
+        # one shift register: the multiplier leaves at the low end, the product enters at the high end
         adding, moving = Signal(), Signal()
         difference = high - (total & (adding & low[0]).replicate(width).as_signed())
         with m.If(moving):
             m.d.sync += Cat(low, high).eq(Cat(low, difference)[1:])
 
-        # one integer bit more than a coefficient: what is clipped to it is beyond the coefficients too
+        # saturate to one more integer bit than a coefficient, so that the final clip flag stays correct
         floor = saturate(Cat(low, high).as_signed(), COEFFICIENT.width + 1)
         m.submodules.rounding = rounding = RoundSaturate(COEFFICIENT.width + 3, 2, COEFFICIENT)
         m.d.comb += [
@@ -42,7 +42,7 @@ class Coefficient(wiring.Component):
             result.clipped.eq(rounding.clipped),
         ]
 
-        # a flag: the losses' long paths begin with it
+        # a register beside the state, as `i.ready` drives long paths
         takes = Signal(init=1)
         m.d.comb += self.i.ready.eq(takes)
         count, shifts_left = Signal(range(RATE.width)), Signal(SHIFT.width, name="left", reset_less=True)

@@ -1,4 +1,4 @@
-"""RTL of `loss_difference`: a softmax for both sides, and weights times logit differences, two bits a cycle."""
+"""RTL of `loss_difference`: softmax of plus and minus logits, and weights times logit differences, two bits a cycle."""
 
 from typing import NamedTuple
 
@@ -13,25 +13,25 @@ from ..primitives.ram import ram
 from ..primitives.registers import data_register
 
 _PROBABILITY = Q4_12.fraction + 1
-"""Bits of a probability, 0 to 1."""
+"""Bits of a probability from 0 to 1."""
 
 
 class _Sides(NamedTuple):
-    """Words of both sides, read at one address, and how far the minus side's writing is."""
+    """Plus and minus words read at one address, and write progress of the minus words."""
 
     plus: Value
     minus: Value
     begins: Value
-    """High as the minus side's first word is written."""
+    """High when the first minus word is written."""
     ends: Value
-    """High as the minus side's last word is written."""
+    """High when the last minus word is written."""
 
 
 class LossDifference(wiring.Component):
-    """Take a sample's logits of both sides one a cycle, and give the difference of the losses and both probabilities.
+    """Compute a sample's loss difference and both probabilities of its label, from plus and minus logits, one a cycle.
 
-    The memories hold two pairs: the softmax works on one while the products of the other are formed, 8 cycles each. A
-    word comes ``spec.latency_of(n)`` cycles after the last of a pair's 2 n logits; in a steady stream a pair takes
+    The memories hold two pairs: softmax works on one pair during the products of the other, 8 cycles each. A result
+    follows the last of a pair's 2 n logits by ``spec.latency_of(n)`` cycles. In a steady stream a pair takes
     ``spec.period(n)`` cycles.
     """
 
@@ -49,15 +49,15 @@ class LossDifference(wiring.Component):
         taken = self.i.valid & self.i.ready
         logits = self._sides(m, platform, "logit", read, taken, sample.last, (sample.logit, sample.logit))
         probability, final = probabilities.payload.probability[:_PROBABILITY], probabilities.payload.last
-        # the minus side's final word is marked
+        # a mark bit on the last minus word
         words = probability, Cat(probability, final)
         sides = self._sides(m, platform, "probability", read, probabilities.valid, final, words)
 
-        # pairs with products left to form: those whose logits are complete, those with a minus probability
+        # pairs with outstanding products: with complete logits, and with the first minus probability written
         complete, begun, held = Signal(2), Signal(2), Signal()
         m.d.sync += [complete.eq(complete + logits.ends - next_pair), begun.eq(begun + sides.begins - next_pair)]
         m.d.comb += [
-            # a plus side goes where the pair before the last is; no minus side comes while two pairs are complete
+            # two banks: logits wait while two complete pairs are outstanding
             held.eq(complete[1]),
             softmax.i.valid.eq(self.i.valid & ~held),
             softmax.i.payload.eq(sample),
@@ -65,13 +65,13 @@ class LossDifference(wiring.Component):
             probabilities.ready.eq(1),
         ]
 
-        # a cycle after the first word was written it can be read, and another cycle later it is there
+        # write, then read: the first word is available two cycles after its write
         ready, load, of_label = Signal(), Signal(), Signal()
         m.d.sync += ready.eq(begun.any())
         plus, minus, last = sides.plus, sides.minus[:-1], sides.minus[-1]
         total = Signal(_PROBABILITY + 1)
         m.d.comb += total.eq(plus + minus)
-        # the label's 2 is in the two highest bits
+        # subtract the label's 2, in the two highest bits
         weight = Cat(total[:-1], total[-1] ^ of_label, of_label & ~total[-1])
         free = self._products(m, load, last, weight, logits.plus - logits.minus, index == 0)
         m.d.comb += [
@@ -89,10 +89,7 @@ class LossDifference(wiring.Component):
         return m
 
     def _products(self, m: Module, load: Value, last: Value, weight: Value, difference: Value, first: Value) -> Value:
-        """Add products to the result, a digit of the weight in base 4 a cycle; returns if one can be loaded.
-
-        A digit is -2 to 2, from two bits and the one below them (Booth).
-        """
+        """Accumulate products, a base-4 Booth digit (-2 to 2) of the weight a cycle; returns whether it can load."""
         digits = self.spec.product
         width = DIFFERENCE.width
         multiplier, multiplicand = Signal(2 * digits + 1, reset_less=True), Signal(width, reset_less=True)
@@ -106,7 +103,7 @@ class LossDifference(wiring.Component):
         with m.If(self.o.ready):
             m.d.sync += full.eq(0)
         with m.If(busy):
-            # the carry into the lowest bit completes the negation
+            # two's complement: invert, and add the sign as carry
             m.d.sync += [
                 total.eq(total + (chosen ^ high.replicate(width)) + high),
                 multiplier.eq(multiplier >> 2),
@@ -136,7 +133,7 @@ class LossDifference(wiring.Component):
         last: Value,
         words: tuple[Value, Value],
     ) -> _Sides:
-        """Write words, plus side then minus side, to a memory each; pairs go to two banks in turn."""
+        """Write plus then minus words into one memory each; pairs alternate between two banks."""
         number = Signal(len(read) - 1, name=f"{name}_number")
         bank, side = (Signal(name=f"{name}_{what}") for what in ("bank", "side"))
         with m.If(enable):

@@ -1,4 +1,4 @@
-"""RTL of `mse_difference`: a squarer, and the sum and the difference of both sides' squares."""
+"""RTL of `mse_difference`: a squarer, and sum and difference of plus and minus squares."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -11,16 +11,16 @@ from ..primitives.pipeline import Pipeline
 from ..primitives.rounding import RoundSaturate
 
 _LOW = 17
-"""Bits of the lower part of an error, which is squared in two products of one DSP each."""
+"""Bits of an error's lower part; a square is two products of one DSP each."""
 _ERROR = Format(ERROR.integer + 1, ERROR.fraction)
-"""Format of a mean squared error with a sign, which is never set."""
+"""Format of a mean squared error, plus a sign bit, always 0."""
 
 
 class MseDifference(wiring.Component):
-    """Take a sample's logits of both sides one a cycle, each with its target, and give the difference of the losses.
+    """Compute a sample's loss difference from plus and minus logits, one a cycle, each with its target.
 
-    A word comes ``spec.latency`` cycles after the last of a pair's logits; the next pair's first is taken in the cycle
-    after the word was.
+    The result follows the last of a pair's logits by ``spec.latency`` cycles. The next pair's first logit is accepted
+    in the cycle after the result.
     """
 
     def __init__(self, spec: MseDifferenceSpec) -> None:
@@ -44,7 +44,7 @@ class MseDifference(wiring.Component):
         error = Signal(signed(Q8_16.width + 1))
         low, high = Signal(signed(len(error) + _LOW)), Signal(signed(2 * len(error) - _LOW))
         square = Signal(2 * Q8_16.width)
-        # `valid` rises a cycle behind the last stage, with the rounded sums
+        # `valid` rises a cycle after the last stage, with the rounded sums
         stages = {"logit": 0, "error": 1, "products": 1, "square": 1, "offered": RoundSaturate.LATENCY}
         pipeline = Pipeline(m, stages)
         width = 2 * Q8_16.width + size_bits(self.spec.outputs) + 2
@@ -65,7 +65,7 @@ class MseDifference(wiring.Component):
                 total.eq(Mux(of["first"], 0, total) + square),
             ]
 
-        # the sums stay until the word is taken, and so does what is rounded
+        # the sums, and so the rounded results, stay stable until the word is accepted
         fraction = 2 * Q8_16.fraction + 1 + size_bits(self.spec.outputs)
         for name, value, target_format in (("difference", difference, DIFFERENCE), ("error", total, _ERROR)):
             rounding = RoundSaturate(width, fraction - target_format.fraction, target_format)

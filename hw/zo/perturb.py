@@ -1,4 +1,4 @@
-"""RTL of `perturb`: one rounding a number, one adder and one saturation a weight."""
+"""RTL of `perturb`: a rounding per number, an adder and a saturation per weight."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -10,10 +10,9 @@ from ..primitives.rounding import saturate
 
 
 class Perturb(wiring.Component):
-    """Perturbed weights, one word of lanes a cycle: w + sign * eps * scale * number.
+    """Perturb a word of weights a cycle: w + sign * eps * scale * number.
 
-    One rounding a number, one adder and one saturation a weight. The latency is `spec.latency`: 1, or 2 where a factor
-    comes with the numbers, as its product has a register of its own.
+    The latency `spec.latency` is 1, or 2 if a scale factor comes with the numbers, as the product has a register.
     """
 
     def __init__(self, spec: PerturbSpec) -> None:
@@ -67,13 +66,13 @@ class Perturb(wiring.Component):
         return m
 
     def _product(self, number: Value, factor: Value) -> Value:
-        """Number times factor, as a sum of shifts: factors have few bits, and a DSP has better uses."""
+        """Number times factor, as a sum of shifts: factors have few bits, so a DSP would be wasted."""
         exact = Cat(1, number).as_signed() if self.spec.odd else number
         terms = [Mux(bit, exact, 0) << k for k, bit in enumerate(factor)]
         return sum(terms[1:], start=terms[0])
 
     def _step(self, m: Module, product: Value, j: int) -> tuple[Value, Value]:
-        """The product without the bits to round off, and whether rounding adds one: to the nearest, ties to even."""
+        """Product without the bits to round off, and the rounding increment: to nearest, ties to even."""
         shift = self.spec.shift
         product = _extended(product, max(shift + 1, len(product))).as_signed()
         step = Signal(signed(self.spec.delta_format.width), name=f"step_{j}")
@@ -84,7 +83,7 @@ class Perturb(wiring.Component):
         return step, up
 
     def _add(self, weight: Value, step: Value, up: Value, minus: Value, active: Value) -> Value:
-        """``weight + sign * (step + up)``, one carry chain: minus x is x inverted plus one."""
+        """``weight + sign * (step + up)`` in one carry chain: minus x is x inverted plus one."""
         width = Q4_12.width + 1
         operand = (_extended(step, width) ^ minus.replicate(width)) & active.replicate(width)
         carry = active & (up ^ minus)

@@ -1,4 +1,4 @@
-"""RTL of `sparse_add`: corrections by index, through one adder, into a stream of weight lanes."""
+"""RTL of `sparse_add`: adds indexed corrections to a stream of weight lanes, with one adder."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
@@ -13,30 +13,30 @@ from ..primitives.rounding import saturate
 
 
 class Corrections(wiring.Component):
-    """Check sparse corrections and relate each to the beat that comes next; one a cycle.
+    """Check sparse corrections and locate each relative to the next beat; one a cycle.
 
-    A beat may use its first correction `spec.lead` cycles after that has entered.
+    A correction may be used `spec.lead` cycles after its entry.
 
     Attributes
     ----------
     i : In, stream of ``index``, ``value`` (Q4.12), ``last``
-        Corrections, as `SparseAdd` has them.
+        Corrections, as in `SparseAdd`.
     valid : Out(1)
-        There is a next correction, which the outputs below describe. Held until `take`.
+        The outputs below describe the next correction; held until `take`.
     lane : Out(spec.lane_bits)
         Lane of its weight in the beat.
     value : Out(signed(16))
         Its Q4.12 value.
     last : Out(1)
-        It is the final one of its packet.
+        Last correction of its packet.
     rising : Out(1)
-        Its index is above all before it in its packet; if not, it is out of order.
+        Its index exceeds all earlier indices of the packet; otherwise it is out of order.
     here : Out(1)
-        It belongs to the beat that comes next, or to one before; if not, to a later one.
+        It belongs to the next beat or an earlier beat; otherwise to a later beat.
     closing : Out(1)
-        No other correction belongs to the same beat.
+        No further correction belongs to the same beat.
     take : In(1)
-        The correction is used or dropped; the next one may be valid in the next cycle.
+        The correction is used or dropped; the next correction may be valid in the next cycle.
     skip : In(1)
         The next beat passes without a correction.
     """
@@ -54,16 +54,16 @@ class Corrections(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Make the FIFO and the register behind it; longer than most, as every flag depends on the same correction."""
+        """Build the FIFO and its output register, in one long method: every flag depends on the same correction."""
         m = Module()
         spec = self.spec
         m.submodules.fifo = fifo = Fifo(layout(spec.streams()["sparse"]), spec.queue)
         wiring.connect(m, wiring.flipped(self.i), fifo.i)
         correction = fifo.o.payload
 
-        # the highest index of the packet so far; behind its last correction one below all, for the next packet
+        # highest index of the packet so far; -1 between packets
         top = Signal(signed(spec.index_bits + 1), init=-1)
-        # beats from the one that is looked at back to that of the highest: below 0 for a later one
+        # beat of the highest index, relative to this correction's beat: negative for a later beat
         back = Signal(signed(spec.index_bits - spec.lane_bits + 1))
         rises = Signal()
         m.d.comb += [
@@ -76,7 +76,7 @@ class Corrections(wiring.Component):
         away, rising = Signal.like(back, reset_less=True), Signal(reset_less=True)
         m.d.comb += [
             free.eq(~self.valid | self.take),
-            # whether a correction closes its beat is known with the next one
+            # the next correction tells whether this correction closes its beat
             move.eq(held_valid & free & (held.last | fifo.o.valid)),
             fifo.o.ready.eq(~held_valid | move),
             enter.eq(fifo.o.valid & fifo.o.ready),
@@ -89,7 +89,7 @@ class Corrections(wiring.Component):
             m.d.sync += top.eq(correction.index)
         m.d.sync += held_valid.eq(enter | (held_valid & ~move))
 
-        # beats until this one's, counted up to 0; entering counts as one, for the beat that the one before has closed
+        # minus the beats until this correction's beat, counted up to 0; entry counts the beat just closed
         count = Signal(signed(len(back) + 1))
         with m.If(free):
             m.d.sync += self.valid.eq(move)
@@ -99,7 +99,7 @@ class Corrections(wiring.Component):
                 self.value.eq(held.value),
                 self.last.eq(held.last),
                 self.rising.eq(rising),
-                # behind a packet's last one `top` is below everything: closed, whatever waits in the FIFO
+                # between packets `top` is -1: closed, whatever the FIFO holds
                 self.closing.eq(back[-1]),
             ]
         with m.If(move | self.skip):
@@ -111,9 +111,8 @@ class Corrections(wiring.Component):
 class SparseAdd(wiring.Component):
     """Add sparse corrections to a dense stream of weights, one beat and one correction a cycle.
 
-    The latency is `spec.latency` (2). A beat with k corrections takes max(k, 1) cycles. There is one adder: the lane
-    that a correction names is multiplexed to it, and its sum back. All stages wait while the last one is full and not
-    taken.
+    The latency is `spec.latency` (2). A beat with k corrections takes max(k, 1) cycles. Lanes share one adder through
+    multiplexers. All stages stall while the last stage is full and not accepted.
     """
 
     def __init__(self, spec: SparseAddSpec) -> None:
@@ -121,7 +120,7 @@ class SparseAdd(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Add at most one correction a cycle; longer than most, as all stages wait for the same output."""
+        """Build the RTL, in one long method: all stages share the output's handshake."""
         m = Module()
         spec = self.spec
         lanes = spec.streams()["i"].fields[0]
@@ -130,14 +129,14 @@ class SparseAdd(wiring.Component):
         wiring.connect(m, wiring.flipped(self.sparse), corrections.i)
 
         move, step, due, final = Signal(), Signal(), Signal(), Signal()
-        # the packet's last correction is used up; the beat that enters has been here in the cycle before
+        # the packet's corrections are used up; the entering beat already had a correction in the previous cycle
         used_up, again = Signal(), Signal()
-        # the corrections of the packet's last beat are used up; what comes is beyond its end
+        # further corrections lie beyond the packet's last beat
         beyond = Signal()
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
             step.eq(self.i.valid & move & (used_up | corrections.valid)),
-            # those beyond the packet's end leave with its last beat
+            # corrections beyond the packet's end are dropped with its last beat
             due.eq(~used_up & (corrections.here | entering.last)),
             final.eq(
                 used_up | (corrections.valid & (~due | Mux(entering.last, corrections.last, corrections.closing)))
@@ -153,7 +152,7 @@ class SparseAdd(wiring.Component):
                 beyond.eq(entering.last & ~final & (beyond | corrections.closing | ~corrections.here)),
             ]
 
-        # first register: the beat, and apart from it the sum of the lane that is corrected
+        # first stage: the beat, and separately the corrected lane's sum
         beat = Signal(layout(spec.streams()["i"]), reset_less=True)
         exact, total = Signal(signed(Q4_12.width + 1)), Signal(signed(Q4_12.width), reset_less=True)
         lane = Signal(spec.lane_bits, reset_less=True)
@@ -172,7 +171,7 @@ class SparseAdd(wiring.Component):
                 complete.eq(step & final),
             ]
 
-        # second register: the beat comes with its first correction; each further one replaces its own lane alone
+        # second stage: the beat loads with its first correction; further corrections replace only their lanes
         wrong = Signal()
         pairs = zip(elements(beat.weight, lanes), elements(result.weight, lanes), strict=True)
         for j, (old, new) in enumerate(pairs):

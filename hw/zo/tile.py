@@ -1,4 +1,4 @@
-"""RTL of `tile`: a generator of random numbers and the perturbation of weight lanes."""
+"""RTL of `tile`: a random number generator and the perturbation of weight lanes."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -10,9 +10,9 @@ from .perturb import Perturb
 
 
 class Tile(wiring.Component):
-    """Weights in, perturbed weights out, one word a cycle except in the cycles of the generator's replays.
+    """Perturb weights with generated numbers, a word a cycle, generator replays excepted.
 
-    The generator stands beside the weights, and a word of each goes into the lanes.
+    Each weight word pairs with one generator word.
     """
 
     def __init__(self, spec: TileSpec) -> None:

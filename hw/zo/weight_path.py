@@ -1,4 +1,4 @@
-"""RTL of `weight_path`: dequantiser, sparse corrections and perturbation in a row."""
+"""RTL of `weight_path`: dequantiser, sparse corrections and perturbation in series."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -13,9 +13,10 @@ from .sparse_add import SparseAdd
 
 
 class WeightPath(wiring.Component):
-    """Dequantise weights, correct some of them and perturb them, one beat a cycle.
+    """Dequantise, correct and perturb weights, a beat a cycle.
 
-    A beat with k corrections takes max(k, 1) cycles. The latency is `spec.latency`, the sum of the three parts'.
+    A beat with k corrections takes max(k, 1) cycles. The latency `spec.latency` is the sum of the three stages'
+    latencies.
     """
 
     def __init__(self, spec: WeightPathSpec) -> None:
@@ -29,7 +30,7 @@ class WeightPath(wiring.Component):
         m.submodules.add = add = SparseAdd(spec.add)
         m.submodules.perturb = perturb = Perturb(spec.perturb)
         coded, dequantised = self.codes.payload, dequant.i.payload
-        # a scale is narrower than the dequantiser's
+        # the stream's scales are narrower than the dequantiser's
         narrow, wide = (
             {item.name: elements(getattr(word, item.name), item) for item in port.fields}
             for word, port in ((coded, spec.streams()["codes"]), (dequantised, spec.dequant.streams()["i"]))
@@ -49,7 +50,7 @@ class WeightPath(wiring.Component):
             add.i.valid.eq(dequant.o.valid),
             dequant.o.ready.eq(add.i.ready),
             Cat(add.i.payload.last, add.i.payload.tag).eq(dequant.o.payload.tag),
-            # no level is above 1 and no scale above the largest weight: what is left out are copies of the sign
+            # levels are at most 1, scales at most the largest weight: the dropped bits are copies of the sign
             *(
                 weight.eq(value[: Q4_12.width])
                 for weight, value in zip(elements(add.i.payload.weight, lanes), values, strict=True)
@@ -60,7 +61,7 @@ class WeightPath(wiring.Component):
         added, moved = add.o.payload, perturb.i.payload
         wants, meet = Signal(), Signal()
         m.d.comb += [
-            # a beat that is not perturbed takes no numbers
+            # an unperturbed beat consumes no numbers
             wants.eq(added.tag[0]),
             meet.eq(self.u.valid | ~wants),
             perturb.i.valid.eq(add.o.valid & meet),

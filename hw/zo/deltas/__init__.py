@@ -1,1 +1,1 @@
-"""Deltas of all words, and offsets of a step, from the generator's numbers."""
+"""Deltas of all words, and a step's offsets from generated numbers."""

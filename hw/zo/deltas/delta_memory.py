@@ -1,4 +1,4 @@
-"""Delta memory: the deltas of every word of parameters, their update, and the offsets that are made of them."""
+"""Delta memory: the deltas of all parameter words, their update, and the offsets derived from them."""
 
 from typing import Any
 
@@ -23,17 +23,18 @@ from .walks import Issue, Walk, WalkControl, WalkRange, WalkRegisters
 
 
 class DeltaMemory(wiring.Component):
-    """Deltas of every word, and multipliers: ``delta + k number`` updates a delta or makes an offset.
+    """Store the deltas of every word; update them, or derive offsets: ``delta + k number``.
 
-    The n numbers of a word are taken in parts, one a cycle: an update takes `parts` cycles a word. With several parts
-    the offsets of both sides of a word of weights take no more; those of biases, and of all words with one part, are
-    made one side after the other. After each side of a word of biases there is a pause, in which they are spread.
+    The n numbers of a word are processed in parts, one a cycle; an update takes `parts` cycles a word. With several
+    parts, plus and minus offsets of a weight word are computed together, in the same time. Offsets of biases, and of
+    all words with one part, are computed plus first, then minus. After each sign of a bias word the sequence pauses,
+    until the offsets are spread over the groups.
 
     Parameters
     ----------
     rows : Rows
     numbers : PerturbationNumbers
-        Their format, latency, and how they are divided into parts.
+        Format, latency and partition of a word's numbers.
     shared : wiring.Signature, optional
         Port for another component, see `DeltaRows`.
 
@@ -41,38 +42,38 @@ class DeltaMemory(wiring.Component):
     ----------
     control : In, `WalkControl`
     word_done : Out, 1
-        A word of the generator is used for the last time in this cycle: it must go on to the next.
+        Last use of the generator's word: the generator must advance.
     valid : In, 1
-        A word of the generator is on offer; walks that need one wait for it.
+        The generator offers a word; walks with numbers wait for it.
     replay : Out, 1
-        With `word_done`: return to the mark, as the same perturbation is needed again.
+        With `word_done`: return to the mark, as the same perturbation follows again.
     mark : Out, 1
         With `word_done`: the next word begins the next sequence of walks.
     part : Out, range(parts)
-        Which numbers of the word on offer are used.
+        Part of the generator's word in use.
     numbers : In, array of numbers
-        Those numbers, `PerturbationNumbers.latency` cycles later.
+        Numbers of the part, `PerturbationNumbers.latency` cycles later.
     offsets : Out, `OffsetRow`
         Offsets of a part of a word.
     load : In stream of beats
-        The image of all words, again and again; always ready, only while no walk is in progress.
+        Images of all words, one after another; always ready, only without a walk in progress.
     loaded : Out, 1
-        An image's last beat is there, for one cycle.
+        The last beat of an image has arrived; one cycle.
     save : Out stream of beats
         The image of all words, once after each `begin_save`.
     begin_save : In, 1
-        One cycle, only while no walk is in progress.
+        One cycle, only without a walk in progress.
     saved : Out, 1
-        An image's last beat is taken; one cycle.
+        The last beat of an image is accepted; one cycle.
     written : Out, 1
         Deltas change in this cycle: part `written_part` of word `written_word` becomes `written_row`.
     written_word : Out, range(rows)
     written_part : Out, range(parts)
     written_row : Out, array of deltas
     clipped : Out, unsigned
-        Number of offsets that were clipped; late by a few cycles.
-    shared : In, only with it
-        Rows of another component in the memory of the deltas; not used while these are loaded or updated.
+        Number of clipped offsets, a few cycles late.
+    shared : In, only if given
+        Rows of another component in the delta memory; unused while deltas are loaded or updated.
     """
 
     def __init__(
@@ -117,12 +118,11 @@ class DeltaMemory(wiring.Component):
 
     @property
     def _depth(self) -> int:
-        """Cycles from the issue of a part to its offsets."""
         return self._total_cycles + RoundSaturate.LATENCY
 
     @property
     def _stored_cycles(self) -> int:
-        """Cycles from the issue of a part to the last of its offsets: those of a second side are a cycle late."""
+        """Cycles from the issue of a part to its last offsets; minus offsets computed alongside are a cycle late."""
         return self._depth + (self.parts > 1)
 
     @property
@@ -131,7 +131,7 @@ class DeltaMemory(wiring.Component):
         return self.latency + 2
 
     def _walk(self, m: Module, issue: Issue) -> None:
-        """Issue words, of each its sides, of each its parts; wait for a generator that returns to the mark."""
+        """Issue words, signs and parts in nested order; wait while the generator returns to the mark."""
         control = self.control
         registers = WalkRegisters(self.rows, max(2, self.parts), control.gap)
         self._generator_use(m, issue, registers)
@@ -150,7 +150,7 @@ class DeltaMemory(wiring.Component):
         ]
 
     def _generator_use(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
-        """Registers of what the walk does with the generator: a walk begins a few cycles after its start."""
+        """Registers of the walk's use of the generator; stable, as a walk begins a few cycles after its start."""
         sides, update = issue.walk == Walk.SIDES, issue.walk == Walk.UPDATE
         m.d.sync += [
             registers.uses_numbers.eq(sides | update),
@@ -160,9 +160,9 @@ class DeltaMemory(wiring.Component):
         ]
 
     def _advance(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
-        """Go on to the next word, in the current condition.
+        """Go to the next word, in the current condition.
 
-        The word behind it is found ahead of time, as whether it is the last one is at the beginning of long paths.
+        The word after it is prepared ahead of time, as `is_last` starts long paths.
         """
         following, bounds = registers.next_word, registers.bounds
         m.d.sync += [
@@ -175,7 +175,7 @@ class DeltaMemory(wiring.Component):
             m.d.sync += issue.both_sides.eq((issue.walk == Walk.SIDES) & of_weights)
 
     def _begin_states(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
-        """Take a walk that is asked for, and the bounds of its words."""
+        """Accept a walk, and load the bounds of its words."""
         control = self.control
         with m.State("IDLE"):
             m.d.sync += [issue.side.eq(0), self.part.eq(0), registers.is_spreading.eq(0)]
@@ -194,7 +194,7 @@ class DeltaMemory(wiring.Component):
             m.next = "WORDS"
 
     def _words_state(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
-        """Issue a part in every cycle, but for those in which biases are spread or the generator has no word."""
+        """Issue a part every cycle, except while biases are spread or the generator has no word."""
         sides, part = issue.walk == Walk.SIDES, self.part
         last_part, last_side = part == self.parts - 1, issue.side | issue.both_sides | ~sides
         spread_left = registers.spread_left
@@ -205,7 +205,7 @@ class DeltaMemory(wiring.Component):
                 m.d.comb += issue.valid.eq(1)
                 m.d.sync += part.eq(Mux(last_part, 0, part + 1))
                 with m.If(last_part):
-                    # biases of a word are spread one group a cycle
+                    # the biases of a word are spread over its groups, a group a cycle
                     cycles = _spread_cycles(m, self.rows, issue.word)
                     m.d.sync += [issue.side.eq(sides & ~issue.side & ~issue.both_sides), spread_left.eq(cycles)]
                     m.d.sync += registers.is_spreading.eq(issue.makes_offsets & (cycles != 0))
@@ -216,7 +216,7 @@ class DeltaMemory(wiring.Component):
                         self._end_words(m, registers)
 
     def _end_words(self, m: Module, registers: WalkRegisters) -> None:
-        """End the walk with its last word, or skip the gap first: not where the generator returns to the mark."""
+        """End the walk with its last word, or first skip the gap, unless the generator returns to the mark."""
         m.d.comb += [
             self.replay.eq(registers.returns),
             self.mark.eq(registers.marks & ~registers.skips),
@@ -240,9 +240,9 @@ class DeltaMemory(wiring.Component):
                 m.next = "IDLE"
 
     def _compute(self, m: Module, issue: Issue) -> None:
-        """Multiply and add: the sums go back into the memory, or are rounded to offsets."""
+        """Multiply and add; write the sums back, or round them to offsets."""
         control, walk, total_cycles = self.control, issue.walk, self._total_cycles
-        # k is beside the numbers
+        # the factor k, aligned with the numbers
         coefficient, factor = Signal(shape(COEFFICIENT)), Signal(shape(COEFFICIENT), reset_less=True)
         with m.If(walk == Walk.UPDATE):
             m.d.comb += coefficient.eq(control.coefficient)
@@ -269,7 +269,7 @@ class DeltaMemory(wiring.Component):
 
         for j in range(self.width):
             product = Signal(signed(COEFFICIENT.width + self.format.width), name=f"product{j}", reset_less=True)
-            # an offset's sum is exact, an update wraps
+            # the sum of an offset is exact, an update wraps
             total = Signal(signed(DELTA.width + 2), name=f"total{j}", reset_less=True)
             m.d.sync += [product.eq(self.numbers[j] * factor), total.eq(product + deltas[j])]
             m.d.comb += [
@@ -294,7 +294,7 @@ class DeltaMemory(wiring.Component):
         m.d.comb += self.clipped.eq(adder_tree(m, clips, "clipped", reset_less=False))
 
     def _rows(self, m: Module, word: Signal, clear: Value) -> data.View:
-        """The deltas of a part as its products are there, or 0."""
+        """Deltas of a part, or 0, aligned with its products."""
         m.submodules.rows = rows = self.memory
         m.d.comb += [
             rows.address.eq(delayed(m, word * self.parts + self.part, self.latency, "read_row", reset_less=True)),
@@ -314,7 +314,7 @@ class DeltaMemory(wiring.Component):
 
 
 def _spread_cycles(m: Module, rows: Rows, word: Value) -> Value:
-    """Cycles that a word of biases takes to be spread behind the first one: its groups less one; 0 for weights."""
+    """Extra cycles to spread a bias word: its groups less one; 0 for weights."""
     wait_cycles = Signal(range(rows.most_groups))
     with m.Switch(word):
         for row, groups in enumerate(rows.bias_groups):

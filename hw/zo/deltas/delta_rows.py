@@ -1,4 +1,4 @@
-"""Rows of deltas: their memory, which is loaded and saved as an image, and may have rows for another component."""
+"""Delta rows: a memory with image load and save, and optionally rows of another component."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring
@@ -17,9 +17,9 @@ PER_BEAT = BEAT // 4
 
 
 class DeltaRows(wiring.Component):
-    """A memory of whole rows; a read and a write in a cycle. Of a row that is loaded the first beats wait in registers.
+    """Store whole rows of deltas: a read and a write a cycle.
 
-    Another component may share the port of the writes, with rows of its own.
+    Beats of a loading row are collected in registers. Another component may share the write port, for separate rows.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ class DeltaRows(wiring.Component):
         Rows, and deltas of a row.
     shared : wiring.Signature, optional
         Port for the other component, with ``write``, ``read``, ``address``, ``data`` and ``row``, see
-        `hw.nn.interfaces.CutRows`. Its rows have no more bits than those of deltas. Both have as many rows as the
-        larger of them needs, rounded up to a power of two.
+        `hw.nn.interfaces.CutRows`. Its rows are at most as wide as delta rows. Each half of the memory has the larger
+        row count of the two, rounded up to a power of two.
 
     Attributes
     ----------
@@ -42,17 +42,17 @@ class DeltaRows(wiring.Component):
     write_address : In, range(rows)
     write_row : In, array of deltas
     load : In stream of beats
-        The image of all rows, again and again; always ready.
+        Images of all rows, one after another; always ready.
     loaded : Out, 1
-        An image's last beat is there, for one cycle.
+        The last beat of an image has arrived; one cycle.
     save : Out stream of beats
-        The image of all rows, once after each `begin_save`; `row` is of no use meanwhile.
+        The image of all rows, once after each `begin_save`; `row` is invalid meanwhile.
     begin_save : In, 1
         One cycle.
     saved : Out, 1
-        An image's last beat is taken; one cycle.
-    shared : In, only with it
-        Rows of the other component; not used in cycles in which deltas are loaded or written.
+        The last beat of an image is accepted; one cycle.
+    shared : In, only if given
+        Rows of the other component; unused in cycles with loaded or written deltas.
     """
 
     def __init__(self, rows: int, width: int, shared: wiring.Signature | None = None) -> None:
@@ -101,21 +101,21 @@ class DeltaRows(wiring.Component):
         write: Value = Mux(loading, load_end, self.write)
         values: Value = Mux(loading, loaded_row, Value.cast(self.write_row))
         if self.shares:
-            # the first half of the memory has the deltas, the second one the other rows
+            # deltas use the first half of the memory, the other component the second half
             bits, owns_port, other = exact_log2(self.planned.depth) - 1, Signal(), deltas.read_port()
             m.d.comb += owns_port.eq(loading | self.write)
             address = _padded(address, bits + 1)
             store = Cat(Mux(owns_port, _padded(store, bits), _padded(self.shared.address, bits)), ~owns_port)
             write = write | (self.shared.write & ~owns_port)
             values = Mux(owns_port, values, Value.cast(self.shared.data))
-            # one port: synthesis must see that it never reads and writes in a cycle
+            # one physical port: the enables must exclude each other visibly for synthesis
             m.d.comb += [
                 other.addr.eq(store),
                 other.en.eq(self.shared.read & ~self.shared.write & ~owns_port),
                 Value.cast(self.shared.row).eq(other.data),
             ]
         m.d.comb += [into.en.eq(write), into.addr.eq(store), into.data.eq(values), port.addr.eq(address)]
-        # a register that is cleared: the output latch of the memory
+        # a clearable register, mapped to the memory's output latch
         read = Signal(self.planned.width, reset_less=True)
         m.d.sync += read.eq(port.data)
         with m.If(self.clear):
@@ -125,7 +125,7 @@ class DeltaRows(wiring.Component):
         return m
 
     def _save(self, m: Module, saving: Signal, save_row: Signal, row: Signal) -> None:
-        """Give the beats of row after row, each row read a cycle before."""
+        """Output the beats of row after row, each row read a cycle ahead."""
         ready, chosen, save_beat = Signal(), Signal(8 * BEAT), Signal(range(self.row_beats))
         save_end, last_row = save_beat == self.row_beats - 1, save_row == self.rows - 1
         with m.Switch(save_beat):

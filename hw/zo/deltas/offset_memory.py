@@ -1,4 +1,4 @@
-"""Offset memory: the numbers that a perturbation adds to the parameters of each word, on both of its sides."""
+"""Offset memory: the offsets of each word's parameters, for both perturbation signs."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -11,11 +11,11 @@ from ...primitives.ram import ram
 from .perturbation_numbers import PerturbationNumbers
 
 FOLDED_READ = 3
-"""Cycles from a weight word's number to its offsets, where words share rows."""
+"""Cycles from a weight word's number to its offsets, if words share rows."""
 
 
 class MinusOffsets(wiring.Signature):
-    """Offsets of the minus side of a part of a word, one cycle after those of the plus side.
+    """Minus offsets of a part of a word, one cycle after the plus offsets.
 
     Parameters
     ----------
@@ -25,9 +25,9 @@ class MinusOffsets(wiring.Signature):
     Attributes
     ----------
     follow : Out, 1
-        They come in the next cycle.
+        Minus offsets come in the next cycle.
     numbers : Out, array of width Q4.12
-        In the cycle after `follow`.
+        Offsets, in the cycle after `follow`.
     """
 
     def __init__(self, width: int) -> None:
@@ -35,25 +35,25 @@ class MinusOffsets(wiring.Signature):
 
 
 class OffsetRow(wiring.Signature):
-    """Offsets of a part of a word of parameters, as they are made; no handshake.
+    """Offsets of a part of a parameter word, as they are computed; no handshake.
 
     Parameters
     ----------
     rows, parts, width : int
-        Rows of deltas, parts of each, and numbers of a part.
+        Delta rows, parts of a row, and numbers of a part.
 
     Attributes
     ----------
     valid : Out, 1
     word : Out, range(rows)
-        Number of the row: those of the biases come first.
+        Number of the row; biases come first.
     part : Out, range(parts)
         Number of the part.
     side : Out, 1
-        0 for the plus side, 1 for the minus side.
+        0 for plus, 1 for minus.
     numbers : Out, array of width Q4.12
     minus : Out, `MinusOffsets`, only with several parts
-        The minus side of a row of the plus side.
+        Minus offsets that follow a row's plus offsets.
     """
 
     def __init__(self, rows: int, parts: int, width: int) -> None:
@@ -70,26 +70,26 @@ class OffsetRow(wiring.Signature):
 
 
 class OffsetMemory(wiring.Component):
-    """Rows of offsets by word and side; those of the biases are spread over the groups that share a word.
+    """Store offset rows by word and sign; bias offsets are spread over the groups of their word.
 
-    Where words share rows (`Rows.times`), word w has row w mod times, whose numbers are turned by the rest of w: number
-    j of the word is number (j + w - w mod times) mod n of the row.
+    If words share rows (`Rows.times`), word w uses row w mod times, rotated: number j of the word is number
+    (j + w - w mod times) mod n of the row.
 
     Parameters
     ----------
     rows : Rows
     numbers : PerturbationNumbers
-        How the numbers of a word are divided into parts.
+        Partition of a word's numbers.
     offsets : Offsets
-        Interface of the engine that reads them, of the latency `read_latency`.
+        Interface of the forward engine, with latency `read_latency`.
 
     Attributes
     ----------
     row : In, `OffsetRow`
-        Offsets to store, all parts of a side one after the other. After the last part of a word of biases the next
-        one comes as many cycles later as the word has groups, `Rows.bias_groups`, at the earliest.
+        Offsets to store, all parts of a sign in sequence. After the last part of a bias word, the next row comes at
+        least as many cycles later as the word has groups, `Rows.bias_groups`.
     offsets : In, `Offsets`
-        The forward engine, from which the addresses and sides come.
+        The forward engine's addresses and signs, and the offsets read.
     """
 
     def __init__(self, rows: Rows, numbers: PerturbationNumbers, offsets: Offsets) -> None:
@@ -109,7 +109,7 @@ class OffsetMemory(wiring.Component):
         address = Signal(range(rows.times or len(rows.whole.weights) // rows.weight_rows))
         word = Signal(len(address) + within)
         read, turn = self._folded(m) if folded else (self.offsets.weight, None)
-        # where words share rows, weights use those of the biases, too
+        # shared rows: weights also use the biases' rows
         m.d.comb += [word.eq(row.word if folded else row.word - bias_words), address.eq(word[within:])]
         weights_row = row.valid if folded else row.valid & ~of_biases
         address_before = Signal.like(address, reset_less=True)
@@ -126,7 +126,7 @@ class OffsetMemory(wiring.Component):
                 stores = chosen & (row.part == part)
                 write, store_address, values = stores, Cat(address, row.side), Value.cast(row.numbers)
                 if self.parts > 1:
-                    # the minus side of a part is written as the next part of the plus side is
+                    # minus offsets are written a cycle late, in parallel with the next part's plus offsets
                     follows = Signal(name=f"follows{cycle}_{part}")
                     m.d.sync += follows.eq(stores & row.minus.follow)
                     write, store_address = stores | follows, Mux(follows, Cat(address_before, 1), store_address)
@@ -146,9 +146,9 @@ class OffsetMemory(wiring.Component):
         return m
 
     def _folded(self, m: Module) -> tuple[Value, Value]:
-        """Row of a weight word, two cycles later, and how far its numbers are turned, another cycle later.
+        """Row of a weight word, two cycles later, and the rotation of its numbers, three cycles later.
 
-        Times are 2**b - 1, so that the rest of a number is the sum of its digits in base 2**b.
+        `times` is 2**b - 1, so the remainder of a number is the sum of its digits in base 2**b.
         """
         times, words = self.rows.times, self.rows.words
         bits = times.bit_length()
@@ -169,7 +169,7 @@ class OffsetMemory(wiring.Component):
         return row, turn
 
     def _biases(self, m: Module, platform: object, store: Value) -> None:
-        """Write the offsets of a word's groups one after the other: group g has numbers from ``g columns`` on."""
+        """Write the bias offsets of a word's groups in sequence; group g starts at number ``g columns``."""
         row, columns = self.row, self.rows.columns
         group = Signal(range(self.rows.groups), reset_less=True)
         planned = bias_offset_memory(self.rows)
@@ -203,7 +203,7 @@ class OffsetMemory(wiring.Component):
 
 
 def _turned(numbers: list[Value], turn: Value) -> Value:
-    """Numbers from number `turn` on, in a ring."""
+    """Numbers rotated left by `turn`."""
     for step, bit in enumerate(turn):
         numbers = [Mux(bit, numbers[(j + (1 << step)) % len(numbers)], number) for j, number in enumerate(numbers)]
     return Cat(numbers)

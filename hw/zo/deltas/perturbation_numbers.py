@@ -1,4 +1,4 @@
-"""Perturbation numbers: a generator's numbers times their factor, as integers of the job's deltas."""
+"""Perturbation numbers: generated numbers times their factor, as integers of the job's deltas."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -14,7 +14,7 @@ from ...primitives.mux_tree import mux_tree
 from ...primitives.rounding import RoundSaturate
 
 _FEW = range(-2, 2)
-"""Distances of a factor from a power of two with which a product is one sum."""
+"""Distances of a factor from a power of two for which one adder forms the product."""
 
 
 class PerturbationNumbers(wiring.Component):
@@ -23,9 +23,9 @@ class PerturbationNumbers(wiring.Component):
     Parameters
     ----------
     spec : Generator
-        The generator, of n numbers a word.
+        Generator of n numbers a word.
     parts : int
-        Parts of a word, 1 or 4: part p has the numbers from ``p width`` on, and the last one is filled up with zeros.
+        Parts of a word, 1 or 4. Part p starts at number ``p width``; the last part is padded with zeros.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class PerturbationNumbers(wiring.Component):
     n, width : int
         Numbers of a word and of a part.
     latency : int
-        1; 4 where the products have more fraction bits than the job keeps.
+        1; 4 if the products have more fraction bits than the job keeps.
     """
 
     def __init__(self, spec: Generator, parts: int = 1) -> None:
@@ -72,21 +72,21 @@ class PerturbationNumbers(wiring.Component):
         return m
 
     def _integer(self, number: Value) -> Value:
-        """Integer of `draw` that a number on the stream represents."""
+        """Integer of `draw` represented by a number on the stream."""
         spec = self.spec
         if isinstance(spec, GaussianArraySpec):
             return Cat(1, number).as_signed()
         return number.as_signed() if spec.strategy == "pool" else self._product(number, spec)
 
     def _product(self, number: Value, spec: PezoSpec) -> Value:
-        """Product of the odd number that a register y represents, 2 y + 1, and the factor."""
+        """Product of the factor and 2 y + 1, the odd number represented by register y."""
         table, factor = spec.scale.table, self.i.scale
         exact, negative = Cat(1, number).as_signed(), Cat(1, ~number).as_signed()
         power = int(table.max()).bit_length() - 1
         if not spec.scale.varies:
             return exact * int(table[0])
         if {int(entry) - (1 << power) for entry in table} <= set(_FEW):
-            # an odd number's negative is its inverse but for the lowest bit, so that one adder makes the product
+            # negating an odd number inverts all bits except the lowest, so one adder suffices
             distance = factor[:2]
             multiple = Mux(distance[1], Mux(distance[0], negative, negative << 1), Mux(distance[0], exact, 0))
             return (exact << power) + multiple

@@ -1,4 +1,4 @@
-"""Walks over rows of deltas: their kinds, the interface to ask for them, and the registers of one in progress."""
+"""Walks over delta rows: kinds, control interface, and registers of a walk in progress."""
 
 from enum import IntEnum
 
@@ -13,63 +13,61 @@ from ...ports import shape
 
 
 class Walk(IntEnum):
-    """Kinds of walks over all words; bit 1 is set in those that make offsets."""
+    """Kinds of walks over all words; bit 1 is set for walks that produce offsets."""
 
     CLEAR = 0
     """Set the deltas to 0."""
     UPDATE = 1
     """Add the coefficient times the perturbation."""
     SIDES = 2
-    """Make the offsets of both sides of the perturbation."""
+    """Produce plus and minus offsets of a perturbation."""
     OFFSETS = 3
-    """Make the offsets without a perturbation, as those of the plus side."""
+    """Produce plus offsets without a perturbation."""
 
 
 class WalkRange(IntEnum):
-    """Words of a walk."""
+    """Range of words of a walk."""
 
     ALL = 0
     FIRST = 1
-    """Words of the part before the cut."""
+    """Words before the cut."""
     SECOND = 2
-    """Words of the part behind it."""
+    """Words after the cut."""
 
 
 class WalkControl(wiring.Signature):
-    """Walks over the words, as the side sees it that asks for them.
+    """Control of walks over the words, seen from the requester.
 
-    A sequence of walks takes one perturbation behind the other. Its last walk returns to the mark where it makes sides,
-    and sets the mark where it updates.
+    The walks of a sequence use consecutive perturbations. The last walk returns to the mark in a `SIDES` walk, and sets
+    the mark in an `UPDATE` walk.
 
     Parameters
     ----------
     cuts : int
-        Cuts that there are.
+        Number of available cuts.
 
     Attributes
     ----------
     start : Out, 1
-        Begin a walk; one cycle, only while none is in progress.
+        Begin a walk; one cycle, only without a walk in progress.
     walk : Out, `Walk`
-        In the cycle of `start`.
+        With `start`.
     range : Out, `WalkRange`
-        In the cycle of `start`; other walks than those with a perturbation take `WalkRange.ALL`.
+        With `start`; walks without a perturbation take `WalkRange.ALL`.
     final : Out, 1
-        In the cycle of `start`: the walk is the last of its sequence.
+        With `start`: last walk of its sequence.
     cut : Out, range(cuts + 1)
-        Number of the cut, from 1 up; stays the same during a command.
+        Number of the cut, from 1; stable during a command.
     gap : Out, 6 bits
-        Words of the generator that are skipped behind a perturbation, but not behind one of the first part; stays the
-        same during a command.
+        Generator words skipped after a perturbation, unless it covers only the first range; stable during a command.
     coefficient : Out, signed
-        Multiple of the perturbation for an update, `golden.zo.coefficient.COEFFICIENT`; the same until `done`.
+        Multiple of the perturbation for an update, `golden.zo.coefficient.COEFFICIENT`; stable until `done`.
     eps : Out, unsigned
-        Multiple of the perturbation on the plus side; the same until `done`.
+        Multiple of the perturbation for plus offsets; stable until `done`.
     allows_pass : In, 1
-        From the next cycle on the forward engine may begin with the offsets that a walk makes: it does not overtake.
-        Stays high until the next `start`.
+        From the next cycle on, the forward engine may start: it cannot overtake the offsets. Stays high until `start`.
     done : In, 1
-        The walk is over, all is written; one cycle.
+        The walk is over, everything is written; one cycle.
     """
 
     def __init__(self, cuts: int) -> None:
@@ -90,7 +88,7 @@ class WalkControl(wiring.Signature):
 
 
 class Issue:
-    """Part of a word that is issued in a cycle: it is multiplied and added in the cycles behind.
+    """The word part issued in a cycle; product and sum follow in later cycles.
 
     Parameters
     ----------
@@ -104,9 +102,9 @@ class Issue:
     word : range(rows)
         Row of the word.
     side : 1
-        0 for the plus side, 1 for the minus side.
+        0 for plus, 1 for minus.
     both_sides : 1
-        The word's minus side is made with its plus side.
+        Minus offsets are computed together with plus offsets.
     walk : `Walk`
     """
 
@@ -117,12 +115,12 @@ class Issue:
 
     @property
     def makes_offsets(self) -> Value:
-        """The walk makes offsets; others write deltas."""
+        """The walk produces offsets; other walks write deltas."""
         return self.walk[1]
 
 
 class WalkRegisters:
-    """Registers of a walk in progress: its words, and what it does with the generator.
+    """Registers of a walk in progress: its words, and its use of the generator.
 
     Parameters
     ----------
@@ -137,23 +135,23 @@ class WalkRegisters:
     range : `WalkRange`
         Words of the walk.
     bounds : RangeBounds
-        Their rows.
+        Rows of these words.
     next_word, is_last : range(rows), 1
-        Row of the word behind the one that is issued; that one is the last.
+        Row after the issued word; the issued word is the last.
     spread_left, is_spreading : range(most_groups), 1
-        Cycles for which a word of biases is still spread; the walk pauses meanwhile.
+        Remaining cycles of spreading a bias word; the walk pauses meanwhile.
     rest_of_gap : 6 bits
-        Words of the gap that are still to be skipped.
+        Remaining words of the gap.
     is_final : 1
-        The walk is the last of its sequence.
+        Last walk of its sequence.
     uses_numbers : 1
-        It takes words of the generator.
+        The walk consumes generator words.
     returns, marks : 1
-        At its end it returns to the mark, sets the mark.
+        At its end the walk returns to the mark, or sets the mark.
     skips : 1
-        A gap is behind its perturbation.
+        A gap follows the perturbation.
     ends : 1
-        It ends in this cycle.
+        The walk ends in this cycle.
     """
 
     def __init__(self, rows: Rows, cycles: int, gap: Signal) -> None:
@@ -166,7 +164,7 @@ class WalkRegisters:
 
 
 class RangeBounds:
-    """Registers of a walk's words: rows of its first and last biases and weights, and of those a pass waits for.
+    """Registers of a walk's bounds: first and last rows of biases and weights, and the last row a pass waits for.
 
     Parameters
     ----------
@@ -179,7 +177,7 @@ class RangeBounds:
     first, last_bias, weights, last : range(rows)
         Rows of the first and the last bias, and of the first and the last weights.
     last_waited : range(rows)
-        Row of the last word that a pass waits for.
+        Row of the last word a pass waits for.
     """
 
     NAMES = ("first", "last_bias", "weights", "last", "last_waited")
@@ -211,5 +209,5 @@ class RangeBounds:
         ]
 
     def behind(self, word: Value) -> Value:
-        """Row of the word behind one of the range."""
+        """Row after `word` within the range."""
         return Mux(word == self.last_bias, self.weights, word + 1)

@@ -1,1 +1,1 @@
-"""Steps of zeroth-order training: order list, labels, slopes, records, updates."""
+"""Steps of zeroth-order training: sample schedule, labels, projected gradients, records, updates."""

@@ -1,4 +1,4 @@
-"""Label memory: labels of a step's samples, for all its slopes."""
+"""Label memory: labels of a step's samples, repeated for every projected gradient."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -10,14 +10,14 @@ from .order_list import LABEL_BITS
 
 
 class SampleLabels(wiring.Signature):
-    """Labels of a step's samples, as the side sees it that gives them.
+    """Labels of a step's samples, seen from their source.
 
     Attributes
     ----------
     label : Out stream of `LABEL_BITS` bits
-        Labels in the order of the samples; one is there when its sample is computed.
+        Labels in sample order; a label is present when its sample is computed.
     sample : Out, 1
-        A step's next sample is computed first: its label is taken. One cycle.
+        First computation of a step's next sample: its label is consumed. One cycle.
     """
 
     def __init__(self) -> None:
@@ -25,19 +25,19 @@ class SampleLabels(wiring.Signature):
 
 
 class LabelMemory(wiring.Component):
-    """Take the label of each sample as it is computed first, and give the labels of all samples again and again.
+    """Store the label of each sample at its first computation, and repeat the labels of all samples cyclically.
 
     Attributes
     ----------
     i : In stream of `LABEL_BITS` bits
-        Labels in the order of the samples; one is there when its sample is computed.
+        Labels in sample order; a label is present when its sample is computed.
     sample : In, 1
-        A step's next sample is computed first: its label is taken. One cycle.
+        First computation of a step's next sample: its label is consumed. One cycle.
     last_sample : In, 8
-        Number of the step's samples less one; stays the same during a step.
+        Number of the step's samples less one; stable during a step.
     o : Out stream of `LABEL_BITS` bits
-        The label of sample after sample, always valid: there three cycles after `sample`, and two after the one before
-        was taken. A pair of losses takes far longer.
+        Labels in sample order, always valid: current three cycles after `sample`, and two cycles after the previous
+        label was accepted. A pair of losses takes far longer.
     """
 
     def __init__(self) -> None:

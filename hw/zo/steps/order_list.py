@@ -1,4 +1,4 @@
-"""Order list: reads the steps and their entries in order; what an entry's sample is, its heirs know."""
+"""Sample schedule reader: steps and their entries in order; subclasses define a sample's processing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ...axi.memory_port import CommandFault, ReadPort, beat_number, byte_address
 from ...primitives.fifo import Fifo
 
 STEP = data.StructLayout({"rate": RATE.width, "last_sample": (LARGEST_BATCH - 1).bit_length()})
-"""A step: its rate, and the number of its samples less one."""
+"""A step: rate, and number of samples less one."""
 LABEL_BITS = 32 - LABEL_BIT
 STEPS_AHEAD = 2
-"""Steps that wait: a step more than is computed."""
+"""Steps queued: one more than is computed."""
 
 
 class OrderJob(wiring.Signature):
-    """Steps to schedule, as the side sees it that gives them.
+    """Steps to schedule, seen from the source of the job.
 
     Parameters
     ----------
@@ -39,17 +39,17 @@ class OrderJob(wiring.Signature):
     Attributes
     ----------
     start : Out, 1
-        Begin; one cycle, only while `over`. The other members are the same until it is over.
+        Begin; one cycle, only while `over`. The other members stay stable until the end.
     order, samples : Out, `address` bits
-        Byte addresses of the order list and of the samples.
+        Byte addresses of the sample schedule and of the samples.
     sample_count, steps : Out, 32
-        Samples in memory, steps in the order list.
+        Samples in memory, steps in the schedule.
     batch : Out, 9
-        Samples for which a step has room in the order list.
+        Sample entries reserved per step in the schedule.
     repeats : Out, 5
-        Times that the samples of a step are fetched, at least 1.
+        Number of times a step's samples are fetched, at least 1.
     over : In, 1
-        All steps and samples have been given.
+        All steps and samples have been delivered.
     """
 
     def __init__(self, address: int = ADDRESS_BITS, further: Mapping[str, int] | None = None) -> None:
@@ -60,29 +60,29 @@ class OrderJob(wiring.Signature):
 
 
 class OrderList(wiring.Component):
-    """Give each step, then fetch its samples, once or several times, one step behind the other.
+    """Deliver each step, then fetch its samples, once or repeatedly; steps in sequence.
 
-    A beat of the order list is read at a time.
+    The schedule is read a beat at a time.
 
     Parameters
     ----------
     job : OrderJob
     errors : type of IntEnum
-        The core's error codes, with ``BAD_STEP``, ``BAD_INDEX`` and ``BAD_LABEL``.
+        Error codes of the core, with ``BAD_STEP``, ``BAD_INDEX`` and ``BAD_LABEL``.
     address : int
         Bits of a byte address.
     before, behind : mapping of str to member
-        Ports of the heir, before and behind those of the steps.
+        Ports of the subclass, listed before and after the port `step`.
 
     Attributes
     ----------
     job : In, `OrderJob`
     order_read : Out, `ReadPort`
-        Reads of the order list. Its beats are always taken.
+        Reads of the schedule; beats are always accepted.
     step : Out stream of `STEP`
-        Steps, at most `STEPS_AHEAD` before they are taken.
+        Steps, at most `STEPS_AHEAD` ahead of their use.
     fault : Out, `CommandFault`
-        A word of the order list is wrong: the value. Held until reset.
+        An invalid schedule word, with its value. Held until reset.
     """
 
     def __init__(
@@ -136,32 +136,32 @@ class OrderList(wiring.Component):
             self._move_states(m, order)
         return m
 
-    # -- the heir's ------------------------------------------------------------------------------------------------
+    # -- subclass hooks --------------------------------------------------------------------------------------------
 
     @abstractmethod
     def label_limit(self) -> Value | int:
-        """Labels that a sample can have."""
+        """Number of valid labels of a sample."""
 
     @abstractmethod
     def begin_samples(self, m: Module, order: OrderPlace) -> None:
-        """Add what is around the states of a sample."""
+        """Add logic outside the state machine."""
 
     @abstractmethod
     def look(self, m: Module, order: OrderPlace) -> None:
-        """Prepare for the word at hand, in state ``CHECK``."""
+        """Prepare for the current word, in state ``CHECK``."""
 
     @abstractmethod
     def take_sample(self, m: Module, order: OrderPlace) -> None:
-        """Take a sample's word, in state ``TAKE``; wrong ones are reported with `fail`."""
+        """Process a sample's word, in state ``TAKE``; report invalid words with `fail`."""
 
     @abstractmethod
     def sample_states(self, m: Module, order: OrderPlace) -> None:
-        """Add states of a sample that is taken; the last one counts `samples_left` and goes on with ``MOVE``."""
+        """Add states for an accepted sample; the last decrements `samples_left` and goes to ``MOVE``."""
 
     # -- states ----------------------------------------------------------------------------------------------------
 
     def _read_states(self, m: Module, order: OrderPlace) -> None:
-        """Begin a job; read the next beat of the order list, and look at the next word of a beat."""
+        """Begin a job, read the next beat of the schedule, and inspect the next word of a beat."""
         job, read = self.job, self.order_read
         first_beat = beat_number(job.order)
         with m.State("IDLE"):
@@ -171,7 +171,7 @@ class OrderList(wiring.Component):
             with m.If(job.start):
                 m.next = "READ"
         with m.State("READ"):
-            # commands are valid from a register: long paths begin there
+            # `valid` is a register, as it drives long paths
             m.d.sync += [order.lane.eq(0), read.command.valid.eq(~(read.command.valid & read.command.ready))]
             with m.If(read.command.valid & read.command.ready):
                 m.next = "WAIT"
@@ -184,7 +184,7 @@ class OrderList(wiring.Component):
             m.next = "TAKE"
 
     def _take_step(self, m: Module, order: OrderPlace, steps: Fifo) -> None:
-        """Take a step's first word: give the step, unless its samples are fetched again."""
+        """Process a step's first word: deliver the step, unless its samples are fetched again."""
         self.fail(m, order, order.bad_step, "BAD_STEP")
         m.d.comb += steps.i.valid.eq(~order.bad_step & ~order.again)
         with m.If(order.again | (steps.i.valid & steps.i.ready)):
@@ -194,7 +194,7 @@ class OrderList(wiring.Component):
             m.next = "MOVE"
 
     def _move_states(self, m: Module, order: OrderPlace) -> None:
-        """Go on to the next word, and after a step's last one to the same step again or to the next one."""
+        """Go to the next word; after a step's last word, to the same step again or the next step."""
         with m.State("MOVE"):
             m.d.sync += [order.beat.eq(order.beat >> 32), order.lane.eq(order.lane + 1)]
             m.next = "CHECK"
@@ -214,7 +214,7 @@ class OrderList(wiring.Component):
                     m.next = "IDLE"
 
     def fail(self, m: Module, order: OrderPlace, wrong: Value, name: str) -> None:
-        """Report the word at hand where it is wrong, unless there was a fault before."""
+        """Report the current word if `wrong`, unless a fault is already reported."""
         with m.If(wrong & ~self.fault.failed):
             m.d.sync += [
                 self.fault.failed.eq(1),
@@ -224,22 +224,22 @@ class OrderList(wiring.Component):
 
 
 class OrderPlace:
-    """Registers of a job's place in its order list, and of the word at hand.
+    """Registers of a job's position in the schedule, and of the current word.
 
     Attributes
     ----------
     beat, word, lane : 128 bits, 32 bits, range(WORDS)
-        Beat of the list from the word at hand on, that word, and its number in the beat.
+        Rest of the beat from the current word on, the current word, and its number in the beat.
     next_beat, step_beat : as beat numbers
-        Beat that is read next, and the first one of the step.
+        Beat to read next, and first beat of the step.
     steps_left, samples_left : as `steps` and `batch` of the job
-        Steps to take, and samples of the step in progress.
+        Remaining steps, and remaining samples of the current step.
     again, repeats : 1, 5
-        The step's samples are fetched again, and how often they still are.
+        The step's samples are fetched again; remaining number of fetches.
     bad_step, bad_index, bad_label : 1
-        The word at hand is wrong, as that of a step or of a sample.
+        The current word is invalid, as a step or as a sample.
     failed : 32 bits
-        The wrong word, for the fault.
+        The invalid word, for the fault.
     """
 
     def __init__(self, job: wiring.PureInterface) -> None:

@@ -1,4 +1,4 @@
-"""Record writer: a word for each sample of a step, then its position, coefficient and loss difference."""
+"""Record writer: a word per sample of a step, then position, coefficient and loss difference."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -12,13 +12,13 @@ from ...axi.memory_port import WritePort, beat_number, byte_address
 from ...ports import shape
 
 SAMPLE = data.StructLayout({"word": 32, "last": 1})
-"""Word that tells a sample's losses, and whether the sample is its step's last."""
+"""Word with a sample's losses, and a flag of the step's last sample."""
 SUMMARY = data.StructLayout({"position": 32, "coefficient": shape(COEFFICIENT), "difference": shape(STEP_DIFFERENCE)})
 """Position, coefficient and loss difference of a step."""
 
 
 class RecordWriter(wiring.Component):
-    """Write records as `golden.zo.memory_layout.ZerothOrderLayout.records_image` builds them, a beat a command.
+    """Write records in the format of `golden.zo.memory_layout.ZerothOrderLayout.records_image`, a beat per command.
 
     Parameters
     ----------
@@ -32,14 +32,14 @@ class RecordWriter(wiring.Component):
     address : In, `address` bits
         Byte address, a multiple of a beat's 16 bytes.
     batch : In, 9
-        Samples for which a record has room; stays the same during a job.
+        Sample words reserved per record; stable during a job.
     sample : In stream of `SAMPLE`
         Words of a step's samples.
     summary : In stream of `SUMMARY`
         Summary of a step, after its last sample.
     write : Out, `WritePort`
     empty : Out, 1
-        All that was taken has been given to the memory.
+        All accepted words have been handed to the memory.
     """
 
     def __init__(self, address: int = ADDRESS_BITS) -> None:
@@ -74,7 +74,7 @@ class RecordWriter(wiring.Component):
             self.summary.ready.eq(free & (lane == 0) & ~self.sample.valid),
             self.empty.eq(free & (lane == 0)),
         ]
-        # the summary stands behind the room for all samples
+        # the summary follows the space reserved for samples
         room = (self.batch + WORDS - 1) >> exact_log2(WORDS)
         with m.If(self.start):
             m.d.sync += [next_beat.eq(start), end.eq(start + room), lane.eq(0)]

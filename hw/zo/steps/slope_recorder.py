@@ -1,4 +1,4 @@
-"""Slope recorder: from the logits of a step's samples to the coefficients of its slopes and their records."""
+"""Projected gradients of a step: from sample logits to coefficients and their records."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
@@ -20,11 +20,11 @@ from .label_memory import LabelMemory, SampleLabels
 from .record_writer import RecordWriter
 
 POSITIONS_AHEAD = 2
-"""Positions that wait: a slope is computed while the losses of the one before are still to come."""
+"""Positions queued: passes run ahead while the previous losses are outstanding."""
 
 
 class SlopeRecorder(wiring.Component):
-    """Loss difference of each sample, their sum over a step's samples times its rate, and the record of both.
+    """Compute each sample's loss difference, their sum times the step's rate, and write the record of both.
 
     Parameters
     ----------
@@ -38,18 +38,18 @@ class SlopeRecorder(wiring.Component):
     Attributes
     ----------
     i : In stream of `LOGIT`
-        Logits, sample by sample, the plus side and then the minus side.
+        Logits, sample by sample, plus then minus.
     labels : In, `SampleLabels`, only with the cross entropy
     target : In stream of Q8.16, only with the mean squared error
-        What each logit should be.
+        Target of each logit.
     last_sample : In, 8
         Samples of a step less one.
     rate, shift : In, 16 and 6 bits
-        See `Coefficient`; these three stay the same during a step.
+        See `Coefficient`; these three stay stable during a step.
     position : In stream of 32 bits
-        Position of each slope's perturbation, before its first logit.
+        Generator position of each perturbation, before its first logit.
     o : Out stream of coefficients
-        A slope's coefficient; taken at once, when its record is.
+        Coefficient of a projected gradient; accepted at once, when its record is accepted.
     clipped : Out, 1
         With `o`: the coefficient was clipped.
     start, address, batch, write, empty
@@ -94,14 +94,14 @@ class SlopeRecorder(wiring.Component):
             records.batch.eq(self.batch),
             self.empty.eq(records.empty),
         ]
-        # a loss difference goes to the coefficient and into the record
+        # a loss difference goes to both coefficient and record
         done, last = Signal(self.last_sample.shape()), Signal()
         moved = loss.o.valid & coefficient.i.ready & records.sample.ready
         m.d.sync += last.eq(done == self.last_sample)
         with m.If(moved):
             m.d.sync += done.eq(Mux(last, 0, done + 1))
         slope = coefficient.o.payload
-        # a register: long paths begin with the coefficient's state
+        # registered, as the coefficient's state drives long paths
         closing = Signal()
         written = closing & records.summary.ready
         m.d.sync += closing.eq(coefficient.o.valid & positions.o.valid & ~written)
@@ -129,7 +129,7 @@ class SlopeRecorder(wiring.Component):
         return m
 
     def _labelled(self, m: Module) -> tuple[LossDifference, Value]:
-        """Cross entropy of labels: the losses, and a sample's word."""
+        """Cross entropy with labels: the loss component, and a sample's record word."""
         m.submodules.loss = loss = LossDifference(LossDifferenceSpec(classes=self._classes))
         m.submodules.labels = labels = LabelMemory()
         wiring.connect(m, wiring.flipped(self.labels.label), labels.i)
@@ -143,7 +143,7 @@ class SlopeRecorder(wiring.Component):
         return loss, Cat(loss.o.payload.plus, loss.o.payload.minus)
 
     def _targeted(self, m: Module) -> tuple[MseDifference, Value]:
-        """Mean squared error of targets: the losses, and a sample's word."""
+        """Mean squared error with targets: the loss component, and a sample's record word."""
         m.submodules.loss = loss = MseDifference(MseDifferenceSpec(outputs=self._classes))
         m.d.comb += [
             loss.target.valid.eq(self.target.valid),

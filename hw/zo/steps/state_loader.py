@@ -1,4 +1,4 @@
-"""State loader: a state of the generator from beats of memory, a bit a cycle."""
+"""State loader: a generator state from memory beats, a bit a cycle."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
@@ -11,7 +11,7 @@ from ...ports import layout
 
 
 class StateLoader(wiring.Component):
-    """Send the bits of a state's image one after the other, the lowest of a beat first.
+    """Send the bits of a state image serially, lowest bit of a beat first.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class StateLoader(wiring.Component):
     load : Out stream of ``bit`` (1 bit), ``last`` (1 bit)
         The generator's stream of the same name.
     done : Out, 1
-        The last bit is taken; one cycle.
+        The last bit is accepted; one cycle.
     """
 
     def __init__(self, spec: Generator) -> None:

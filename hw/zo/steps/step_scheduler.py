@@ -1,4 +1,4 @@
-"""Step scheduler: reads the order list and fetches the samples of one step after the other, ahead of the passes."""
+"""Step scheduler: reads the sample schedule and prefetches the samples of each step."""
 
 from enum import IntEnum
 
@@ -14,20 +14,20 @@ from ...primitives.fifo import Fifo
 from .order_list import LABEL_BITS, OrderJob, OrderList, OrderPlace
 
 LABELS_AHEAD = 4
-"""Labels that wait: as many samples as are fetched and not yet done."""
+"""Labels queued: samples fetched and not yet done."""
 
 
 class StepScheduler(OrderList):
-    """Give each step, then fetch its samples and give their labels, once or several times, one step behind the other.
+    """Deliver each step, then fetch its samples and deliver their labels, once or repeatedly.
 
-    An entry takes five cycles, one for each bit of its index, and the transfer of its sample.
+    An entry takes five cycles, one cycle per bit of its index, and the transfer of its sample.
 
     Parameters
     ----------
     sample_beats : int
         Beats of a sample's image.
     labels : int
-        Labels that a sample can have.
+        Number of valid labels.
     errors, address
         See `OrderList`.
 
@@ -38,11 +38,11 @@ class StepScheduler(OrderList):
     sample_command : Out stream of `command`
         Read commands of samples; their beats go elsewhere.
     room : In, 1
-        There is room for a sample.
+        Space for a sample.
     begin : Out, 1
-        A sample's read command was accepted in the cycle before; one cycle.
+        A sample's read command was accepted in the previous cycle; one cycle.
     done : In, 1
-        All beats of the sample have come; one cycle.
+        All beats of the sample have arrived; one cycle.
     label : Out stream of `LABEL_BITS` bits
         Labels of the samples.
     """
@@ -52,7 +52,7 @@ class StepScheduler(OrderList):
         sample = {"sample_command": Out(command(address)), "room": In(1), "begin": Out(1), "done": In(1)}
         super().__init__(OrderJob(address), errors, address, sample, {"label": Out(stream.Signature(LABEL_BITS))})
         self._labels, samples = Fifo(LABEL_BITS, LABELS_AHEAD), beat_number(self.job.samples)
-        # beat of the sample, distance of samples times a power of two, and the bits of its index that are to be added
+        # serial multiplication: beat of the sample, shifted sample size, remaining index bits
         self._sample = Signal.like(samples, name="sample", reset_less=True)
         self._stride = Signal.like(samples, name="stride", reset_less=True)
         self._index = Signal(LABEL_BIT, name="index", reset_less=True)
@@ -70,21 +70,20 @@ class StepScheduler(OrderList):
             self.sample_command.payload.address.eq(byte_address(self._sample)),
             self.sample_command.payload.beats.eq(self.sample_beats),
         ]
-        # a register: a sample's start must not wait for the arbiter's ready
+        # registered, to keep the arbiter's ready out of the sample's start
         m.d.sync += self.begin.eq(self._fetches)
 
     @property
     def _fetches(self) -> Value:
-        """Whether a sample's read command is accepted."""
         return self.sample_command.valid & self.sample_command.ready
 
     def look(self, m: Module, order: OrderPlace) -> None:
-        """Prepare for the search of a sample's address."""
+        """Prepare the computation of a sample's address."""
         m.d.sync += [self._sample.eq(beat_number(self.job.samples)), self._index.eq(order.word)]
         m.d.sync += self._stride.eq(self.sample_beats)
 
     def take_sample(self, m: Module, order: OrderPlace) -> None:
-        """Take a sample's word: find its address, one bit of its index a cycle: there is time, and no DSP."""
+        """Compute a sample's address, one index bit a cycle, without a DSP."""
         index, stride = self._index, self._stride
         self.fail(m, order, order.bad_index, "BAD_INDEX")
         self.fail(m, order, ~order.bad_index & order.bad_label, "BAD_LABEL")
@@ -94,7 +93,7 @@ class StepScheduler(OrderList):
             m.next = "FETCH"
 
     def sample_states(self, m: Module, order: OrderPlace) -> None:
-        """Ask for a sample and give its label; wait until it is there."""
+        """Request a sample, deliver its label, and wait for its arrival."""
         labels, fetches = self._labels, self._fetches
         with m.State("FETCH"):
             m.d.sync += self.sample_command.valid.eq(self.room & labels.i.ready & ~fetches)

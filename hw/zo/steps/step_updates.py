@@ -1,4 +1,4 @@
-"""Step updates: coefficients of a step's slopes, and the walks over the deltas that they ask for."""
+"""Step updates: coefficients of a step, and the walks over the deltas that apply them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DIGITS = LARGEST.bit_length()
 
 
 class UpdateWalk(data.StructLayout):
-    """A walk that updates: its words, the multiple of the perturbation, and whether it is the step's last one.
+    """An update walk: range of words, multiple of the perturbation, and a flag of the step's last walk.
 
     Attributes
     ----------
@@ -35,24 +35,24 @@ class UpdateWalk(data.StructLayout):
 
 
 class StepUpdates(wiring.Component):
-    """Keep the coefficients of a step, then give its walks: of the first part with a sum, of the second one by one.
+    """Store a step's coefficients, then issue its walks: before the cut with a sum, after the cut one per coefficient.
 
     Attributes
     ----------
     first, second : In, 5
-        Perturbations of the first part, and of the second part for each of those; stay the same during a command.
+        Perturbations before the cut, and perturbations after the cut for each of them; stable during a command.
     cut : In, 1
-        There are two parts; without, each slope is a walk over all words.
+        The network is cut; otherwise each coefficient is a walk over all words.
     scalars : In, 1
-        Coefficients are rounded to 8 bits with a common shift, `golden.zo.scalars.Scalars`.
+        Round coefficients to 8 bits with a common shift, `golden.zo.scalars.Scalars`.
     coefficient : In stream of coefficients
-        In the order of the slopes; the step's are to be there before `start`.
+        The step's coefficients in order, complete before `start`.
     start : In, 1
-        Begin; one cycle, not before `done` of the step before.
+        Begin; one cycle, not before `done` of the previous step.
     walk : Out stream of `UpdateWalk`
-        The step's walks, in the order of their positions. The coefficient stays until the next walk is offered.
+        Walks of the step, by position. The coefficient stays stable until the next walk is offered.
     moved : In, 1
-        The walk that was taken is over; one cycle.
+        The accepted walk is over; one cycle.
     done : Out, 1
         All walks are over; one cycle.
     clipped : Out, 1
@@ -95,7 +95,7 @@ class StepUpdates(wiring.Component):
         return m
 
     def _begin_states(self, m: Module, loops: _SlopeLoops, sums: _Sum, largest: Signal, mask: Signal) -> None:
-        """Begin with a step's first slope; with scalars find the common shift of its coefficients."""
+        """Begin with a step's first coefficient; with scalars, first find the common shift."""
         with m.State("IDLE"):
             m.d.sync += [loops.outer.eq(0), loops.inner.eq(0), loops.address.eq(0), loops.first_address.eq(0)]
             m.d.sync += [mask.eq(0), sums.total.eq(0), sums.summing.eq(self.cut)]
@@ -106,7 +106,7 @@ class StepUpdates(wiring.Component):
                     m.d.sync += mask.eq(1)
                     m.next = "SCALE"
         with m.State("SCALE"):
-            # the lowest bit is worth half of a scalar's last place: 255 of them would be rounded up to 128
+            # the lowest bit is half a scalar's last place: 255 halves would round up to 128, an overflow
             m.d.sync += [largest.eq(largest >> 1), mask.eq(Cat(1, mask))]
             with m.If(~largest[_DIGITS + 1 :].any() & ~largest[: _DIGITS + 1].all()):
                 m.d.sync += mask.eq(mask)
@@ -115,7 +115,7 @@ class StepUpdates(wiring.Component):
     def _take_states(
         self, m: Module, loops: _SlopeLoops, sums: _Sum, largest: Signal, addend: Value, clips: Value
     ) -> None:
-        """Read and round a coefficient: add it to the first part's sum, or offer its walk of the second part."""
+        """Read and round a coefficient; add it to the sum before the cut, or offer its walk after the cut."""
         walk = self.walk.payload
         with m.State("FETCH"):
             m.d.sync += largest.eq(0)
@@ -142,7 +142,7 @@ class StepUpdates(wiring.Component):
                 m.next = "OFFER"
 
     def _walk_states(self, m: Module, loops: _SlopeLoops, sums: _Sum) -> None:
-        """Offer a walk and wait for its end; then go on to the next slope."""
+        """Offer a walk and wait for its end; then continue with the next coefficient."""
         walk, limited = self.walk.payload, saturate(sums.total, _WIDTH)
         with m.State("SUM"):
             m.d.comb += self.clipped.eq(limited != sums.total)
@@ -153,7 +153,7 @@ class StepUpdates(wiring.Component):
             with m.If(self.walk.ready):
                 m.next = "WALK"
         with m.State("WALK"):
-            # also before its end: nothing reads them until then
+            # may run every cycle: nothing reads these registers before the walk's end
             with m.If((walk.range != WalkRange.FIRST) & loops.inner_ends):
                 m.d.sync += [sums.total.eq(0), sums.summing.eq(self.cut)]
             with m.If(self.moved):
@@ -168,7 +168,7 @@ class StepUpdates(wiring.Component):
                             m.next = "IDLE"
 
     def _largest(self, m: Module) -> Signal:
-        """Largest magnitude of the coefficients that were taken, two cycles after the last of them."""
+        """Largest magnitude of the accepted coefficients, two cycles after the last."""
         largest, magnitude, taken = Signal(_WIDTH), Signal(_WIDTH, reset_less=True), Signal()
         coefficient = self.coefficient
         m.d.sync += [
@@ -180,30 +180,30 @@ class StepUpdates(wiring.Component):
         return largest
 
     def _rounded(self, m: Module, coefficient: Value, mask: Signal) -> tuple[Value, Value]:
-        """A coefficient without the mask's bits, rounded half to even, three cycles later; and if it is clipped."""
+        """Coefficient without the mask's bits, rounded half to even, three cycles later; and its clip flag."""
         slope, odd = Signal(signed(_WIDTH), reset_less=True), Signal(reset_less=True)
         rounded = Signal(signed(_WIDTH + 1), reset_less=True)
         last_place = Cat(1, mask) & ~mask
         m.d.sync += [
             slope.eq(coefficient),
             odd.eq((slope & last_place).any() & mask[0]),
-            # the half less one, and one more where the last place is odd
+            # add half less one, plus one if the last place is odd
             rounded.eq((slope + mask[1:] + odd) & Cat(~mask, C(-1, signed(_WIDTH + 1 - len(mask))))),
         ]
         return saturate(rounded, _WIDTH), rounded[-1] != rounded[-2]
 
 
 class _SlopeLoops:
-    """Registers of the loops over a step's slopes: the first part's perturbations, and for each the second part's.
+    """Registers of two nested loops over a step's coefficients: perturbations before and after the cut.
 
     Attributes
     ----------
     count, address, first_address : range(MOST_SLOPES)
-        Slopes that were stored; the slope that is read; the first one of the outer loop's perturbation.
+        Stored coefficients; coefficient being read; first coefficient of the outer loop's iteration.
     outer, inner : range(MOST_PERTURBATIONS)
-        Perturbations of the slope that is read.
+        Perturbation indices of the coefficient being read.
     outer_ends, inner_ends : 1
-        They are the last ones of their loop.
+        Last iteration of each loop.
     """
 
     def __init__(self) -> None:
@@ -216,7 +216,7 @@ class _SlopeLoops:
 
 
 class _Sum:
-    """Sum of the coefficients of a perturbation of the first part, and whether it is still incomplete."""
+    """Sum of the coefficients of a perturbation before the cut, and a flag while incomplete."""
 
     def __init__(self) -> None:
         self.total, self.summing = Signal(signed(_SUM), reset_less=True), Signal(name="summing")
