@@ -1,1 +1,1 @@
-"""Golden models: the integers that hardware must reproduce bit for bit, and training software. Never imports hw."""
+"""Golden models: bit-exact integer references of the hardware, and training software. Never imports hw."""

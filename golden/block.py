@@ -1,8 +1,8 @@
-"""The contract of a block: parameters, streams, and what comes out for what goes in.
+"""The contract of a block: parameters, streams, and outputs for given inputs.
 
-A `Spec` is the only place where a block's parameters live. The RTL takes its ports from `streams`, the bench and the
-comparison of a board's capture their expectation from `run`, and the command line its options from the fields. Random
-input and reset timing are not golden's: they stand with the block's bench, in ``sim/<area>/tb_<block>.py``.
+A `Spec` is the only place of a block's parameters. The RTL takes its ports from `streams`, the bench and the comparison
+of a board's capture take their expectation from `run`, and the command line takes its options from the fields. Random
+input and reset timing belong to the block's bench, ``sim/<area>/tb_<block>.py``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Row = TypeVar("Row")
 
 
 def joined(parts: Sequence[Mapping[str, Words]]) -> dict[str, Words]:
-    """Join words of the same streams, by the streams' names, one part behind the other; nothing of no parts."""
+    """Words of the same streams, by port, concatenated in order; an empty dictionary without any."""
     first = parts[0] if parts else {}
     return {
         port: {name: np.concatenate([part[port][name] for part in parts]) for name in fields}
@@ -35,7 +35,7 @@ def joined(parts: Sequence[Mapping[str, Words]]) -> dict[str, Words]:
 
 
 def rows_of(words: Words, kind: Callable[..., Row]) -> list[Row]:
-    """List words of single numbers, each as a named tuple of its fields."""
+    """Words of single numbers as named tuples."""
     columns = (words[name][:, 0].tolist() for name in kind._fields)  # type: ignore[attr-defined]
     return [kind(*row) for row in zip(*columns, strict=True)]
 
@@ -44,7 +44,7 @@ def rows_of(words: Words, kind: Callable[..., Row]) -> list[Row]:
 class Field:
     """One field of a stream's payload: `lanes` integers of one format, lane 0 in the lowest bits.
 
-    `doc` says what they are, for `golden.description`.
+    `doc` is the meaning, for `golden.description`.
     """
 
     name: str
@@ -73,7 +73,7 @@ def tag_fields(bits: int) -> tuple[Field, ...]:
 
 @dataclass(frozen=True)
 class Stream:
-    """Port of a block: a stream of words, or a sideband of one.
+    """Port of a block: a stream of words, or a sideband of a stream.
 
     Parameters
     ----------
@@ -82,10 +82,10 @@ class Stream:
     fields : tuple of Field
         The payload, the first field in the lowest bits.
     follows : str, optional
-        Empty for a stream with ready and valid of its own. Otherwise the port is a sideband, plain wires
-        that belong to each transfer of the stream named here.
+        Empty for a stream with its own ready and valid. Otherwise the port is a sideband: plain wires, sampled with
+        each transfer of the stream of this name.
     doc : str
-        What a word is, and when it comes or is taken: the one description of the port, see `golden.description`.
+        Meaning and timing of a word: the only description of the port, see `golden.description`.
     """
 
     direction: Literal["in", "out"]
@@ -94,7 +94,7 @@ class Stream:
     doc: str = field(default="", compare=False)
 
     def pack(self, words: Mapping[str, NDArray[np.integer]], names: Iterable[str], align: int = 1) -> list[int]:
-        """Pack each word to an integer: the named fields, each lane sign-extended to a multiple of `align` bits."""
+        """Integer of each word: the named fields, each lane sign-extended to a multiple of `align` bits."""
         columns = []
         for item in self._named(names):
             values = np.asarray(words[item.name], np.int64).reshape(-1, item.lanes)
@@ -105,7 +105,7 @@ class Stream:
         return [int.from_bytes(row.tobytes(), "little") for row in rows]
 
     def unpack(self, integers: Iterable[int], names: Iterable[str], align: int = 1) -> Words:
-        """The reverse of `pack`; what stands in the padding is dropped."""
+        """Words of integers, the inverse of `pack`; padding is ignored."""
         chosen = self._named(names)
         lanes = [-(-item.format.width // align) * align for item in chosen]
         size = -(-sum(item.lanes * lane for item, lane in zip(chosen, lanes, strict=True)) // 8)
@@ -129,7 +129,7 @@ class Stream:
 def described(
     streams: Mapping[str, Stream], fields: Mapping[str, str] | None = None, /, **ports: str
 ) -> dict[str, Stream]:
-    """Describe ports: streams with the texts of `ports`, and their fields with those of `fields` by ``port.field``."""
+    """Streams with the texts of `ports`, and with fields described by `fields`, keyed ``port.field``."""
     texts = fields or {}
     return {
         name: replace(
@@ -145,7 +145,7 @@ def described(
 class Spec(ABC):
     """Parameters and integer model of a block; subclasses are frozen dataclasses.
 
-    Wrong parameters are refused on construction with a `UserError`.
+    The constructor refuses wrong parameters with a `UserError`.
     """
 
     name: ClassVar[str]
@@ -153,7 +153,7 @@ class Spec(ABC):
     summary: ClassVar[str]
     """One line for ``fabtune list``."""
     core: ClassVar[bool] = False
-    """True if the RTL has the ports of a core: AXI4-Stream names, ``aclk``, ``aresetn``."""
+    """True for RTL with a core's ports: AXI4-Stream names, ``aclk``, ``aresetn``."""
     buses: ClassVar[dict[str, str]] = {}
     """AXI buses of a core: port of the component, and prefix of its wires; two ports may share a prefix."""
     wires: ClassVar[tuple[str, ...]] = ()
@@ -161,44 +161,44 @@ class Spec(ABC):
     input_wires: ClassVar[tuple[str, ...]] = ()
     """Names of a core's other inputs."""
     reset_cycles: ClassVar[int] = 1
-    """Cycles for which its reset is to be active, at least."""
+    """Shortest active reset, in cycles."""
     presets: ClassVar[dict[str, dict[str, object]]] = {}
     """Settings for ``--preset``: by name, the values of (dotted) fields."""
 
     def __post_init__(self) -> None:
-        """Check that values of `Literal` fields are allowed; subclasses add their own checks."""
+        """Check values of `Literal` fields; subclasses add their own checks."""
         for name, hint in get_type_hints(type(self)).items():
             if get_origin(hint) is Literal and getattr(self, name) not in get_args(hint):
                 raise UserError(f"{name} = {getattr(self, name)!r} is not one of {', '.join(get_args(hint))}")
 
     @property
     def bus_parameters(self) -> Mapping[str, Mapping[str, int]]:
-        """Facts of a core's AXI buses that Vivado cannot see in the pins, by prefix, with Vivado's names for them."""
+        """Properties of a core's AXI buses that are invisible in the pins, by prefix, with Vivado's names."""
         return {}
 
     @classmethod
     def area(cls) -> str:
-        """Name the area of the spec's module, by which pages are found: ``rng`` of `golden.rng.urng`, ``cores``."""
+        """Area of the spec's module, also of its page: ``rng`` of `golden.rng.urng`, ``cores``."""
         return cls._place()[2].partition(".")[0]
 
     @classmethod
     def part(cls, house: str, module: str, name: str) -> Any:
-        """Find what belongs to the block in another house: RTL, bench, a core's jobs. No list says what there is.
+        """Object of the block in another house: RTL, bench, a core's jobs; found by name, without a list.
 
         Parameters
         ----------
         house : str
             ``hw``, ``sim`` or ``boards``.
         module : str
-            Module of the block's room there: ``tb_urng`` is ``sim/rng/tb_urng.py``, or of a core
-            ``sim/cores/CORE/tb_CORE.py``. A spec whose own module is in no package ``golden`` has everything in that.
+            Module in the block's folder there: ``tb_urng`` is ``sim/rng/tb_urng.py``, for a core
+            ``sim/cores/CORE/tb_CORE.py``. A spec outside a package ``golden`` has everything in its own module.
         name : str
             Function or class.
 
         Returns
         -------
         object
-            None where there is no such module, or nothing of that name in it.
+            None if the module or the name does not exist.
         """
         package, golden, room = cls._place()
         place = f"{package}.{house}.{room}.{module}" if golden else cls._named().__module__
@@ -211,26 +211,26 @@ class Spec(ABC):
 
     @classmethod
     def _named(cls) -> type[Spec]:
-        """Find the class that names the block: what is derived from it has the same parts."""
+        """Class that names the block; derived classes share its parts."""
         return next((kind for kind in cls.__mro__ if "name" in vars(kind)), cls)
 
     @classmethod
     def _place(cls) -> tuple[str, str, str]:
-        """Split the package of the spec's module: what is before ``golden``, that, and the room in it."""
+        """Package of the spec's module, split at ``golden``: before, itself, folder inside."""
         return cls._named().__module__.rpartition(".")[0].partition(".golden.")
 
     @property
     def latency(self) -> int:
-        """Cycles from an input's transfer, or for a source from reset, to its output; then one word per cycle."""
+        """Cycles from an input's transfer, or for a source from reset, to its output; then one word a cycle."""
         return 0
 
     @abstractmethod
     def streams(self) -> dict[str, Stream]:
-        """Streams of the block by name of the port."""
+        """Streams of the block by port name."""
 
     @abstractmethod
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output of the block after reset for these inputs, at most `words` words per stream."""
+        """Output of the block after reset for these inputs, at most `words` words a stream."""
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
         """Contents and word width in bits of each memory that the RTL initialises."""
@@ -238,15 +238,15 @@ class Spec(ABC):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memories of the RTL that may ask for blocks of RAM."""
+        """Memories of the RTL that may use RAM blocks."""
         return ()
 
     def memory_plan(self, device: Device) -> MemoryPlan:
-        """Plan the memories for a device."""
+        """Kinds of the memories on a device."""
         return MemoryPlan(device, self.memories)
 
     def documents(self) -> dict[str, str]:
-        """Files that a user needs in addition to the Verilog: text by file name."""
+        """Files for a user besides the Verilog: text by file name."""
         return {}
 
 
@@ -257,11 +257,10 @@ class BusSpec(Spec):
     core: ClassVar[bool] = True
 
     def streams(self) -> dict[str, Stream]:
-        """Return no streams."""
         return {}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Refuse: a core without streams cannot be run on words alone.
+        """Refuse: a core without streams cannot run on words.
 
         Raises
         ------
@@ -279,6 +278,6 @@ def last_flags(lengths: list[int]) -> Integers:
 
 
 def packets_of(last: Integers) -> list[tuple[int, int]]:
-    """First and end index of each packet, from the flags `last`, (words, 1); words after the last flag are left out."""
+    """First and end index of each packet, from the flags `last`, (words, 1); an incomplete last packet is ignored."""
     ends = (np.flatnonzero(last[:, 0]) + 1).tolist()
     return list(zip([0, *ends], ends, strict=False))

@@ -1,4 +1,4 @@
-"""Cache what can be rebuilt: each entry's name is a digest of everything that went into it."""
+"""Cache of reproducible files: each entry's name is a digest of all its inputs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 LIMIT = 2 << 30
-"""Bytes that the entries of one kind may take together."""
+"""Largest size of all entries of a kind, in bytes."""
 GRACE = 3600
-"""Seconds for which an entry is safe from eviction after its last use: another process may be about to run it."""
+"""Seconds after its last use without eviction: another process may be about to run the entry."""
 
 
 def cache_folder() -> Path:
@@ -26,7 +26,7 @@ def cache_folder() -> Path:
 
 
 def digest_of(*parts: object) -> str:
-    """Twenty hexadecimal digits of a digest of texts, bytes and whatever has a `repr` that shows all of it."""
+    """Digest, 20 hexadecimal digits, of texts, bytes and values with a complete `repr`."""
     digest = hashlib.sha256()
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode()
@@ -35,7 +35,7 @@ def digest_of(*parts: object) -> str:
 
 
 def package_version(package: str) -> str:
-    """Version of an installed Python package, "" where it is not installed."""
+    """Version of an installed Python package, "" if missing."""
     try:
         return version(package)
     except PackageNotFoundError:
@@ -44,44 +44,36 @@ def package_version(package: str) -> str:
 
 @cache
 def source_digest(*paths: Path) -> str:
-    """Digest of Python sources, for entries that depend on fabtune's own code: files, or all of a folder's."""
+    """Digest of Python sources, files or all of a folder's, for entries that depend on fabtune's code."""
     files = sorted(file for path in paths for file in ([path] if path.is_file() else path.rglob("*.py")))
     return digest_of(*(part for file in files for part in (file.name, file.read_bytes())))
 
 
 def cached(kind: str, name: str, make: Callable[[Path], object]) -> Path:
-    """Find a cache entry, or make it.
+    """Cache entry, created if missing.
 
-    Several processes may ask for the same entry at the same time: an entry is made beside its place and renamed when it
-    is whole, so that the others see all of it or nothing.
+    Several processes may ask for the same entry: an entry is made in a temporary folder and renamed when complete.
 
     Parameters
     ----------
     kind : str
-        Folder in `cache_folder`. The entries of a kind that were used longest ago are deleted where all of them take
-        more than `LIMIT` bytes.
+        Folder in `cache_folder`. If its entries exceed `LIMIT` bytes, the least recently used ones are deleted.
     name : str
-        Name of the entry, with a digest of everything that goes into it.
+        Name of the entry, with a digest of all its inputs.
     make : callable
-        Makes the entry, a file or a folder, at the path that it is given. What it raises is raised here, and there is
-        no entry.
-
-    Returns
-    -------
-    Path
-        The entry.
+        Makes the entry, a file or a folder, at a path. Its exceptions pass through, without an entry.
     """
     target = cache_folder() / kind / name
     try:
         os.utime(target)
     except FileNotFoundError:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".making-") as beside:
-            made = Path(beside, name)
-            make(made)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".making-") as scratch:
+            unfinished = Path(scratch, name)
+            make(unfinished)
             try:
-                made.rename(target)
-            except OSError:  # another process made the same meanwhile
+                unfinished.rename(target)
+            except OSError:  # another process was faster
                 if not target.exists():
                     raise
         evict(target.parent)
@@ -89,7 +81,7 @@ def cached(kind: str, name: str, make: Callable[[Path], object]) -> Path:
 
 
 def evict(folder: Path, limit: int = LIMIT, grace: float = GRACE) -> None:
-    """Delete the entries of a folder that were used longest ago until all of them take at most `limit` bytes."""
+    """Delete the least recently used entries of a folder until the rest take at most `limit` bytes."""
     entries = []
     for entry in folder.iterdir():
         with suppress(FileNotFoundError):  # another process has just deleted it

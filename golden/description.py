@@ -1,4 +1,4 @@
-"""Description of a block for people, made from its spec: parameters, ports, and registers of a core."""
+"""Description of a block from its spec: parameters, ports, and registers of a core."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .settings import fields_of
 
 
 def describe(spec: Spec) -> dict[str, Any]:
-    """Describe a block as JSON has it.
+    """Description of a block for JSON.
 
     Returns
     -------
     dict
-        ``summary`` and ``presets``; ``parameters``: by dotted path ``value`` and ``meaning``; ``ports``: by name
-        ``direction``, ``meaning``, and ``follows``, the stream of a sideband or an empty text; of each of their
-        ``fields`` ``format`` and ``meaning``. Of a core ``registers`` and ``codes``, too, see `RegisterMap.canonical`.
+        ``summary`` and ``presets``. ``parameters``: by dotted path ``value`` and ``meaning``. ``ports``: by name
+        ``direction``, ``meaning``, ``follows`` (a sideband's stream, or empty), and ``fields`` with ``format`` and
+        ``meaning``. For a core ``registers`` and ``codes``, see `RegisterMap.canonical`.
     """
     parameters = {}
     for path in fields_of(type(spec)):
@@ -44,7 +44,7 @@ def describe(spec: Spec) -> dict[str, Any]:
 
 
 def parameters_of(kind: type[Spec]) -> dict[str, str]:
-    """Meaning of each parameter, from the docstrings of a spec's class and of those that it is derived from."""
+    """Meaning of each parameter, from the docstrings of a spec's class and its bases."""
     meanings: dict[str, str] = {}
     for owner in reversed(kind.__mro__):
         if not issubclass(owner, Spec) or not owner.__doc__:
@@ -65,7 +65,7 @@ def format_of(item: Field) -> str:
 
 
 def parameter_rows(description: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Rows of a table of parameters, of what `describe` gives: name, value, meaning."""
+    """Rows of a table of parameters from a description: name, value, meaning."""
     for path, about in description["parameters"].items():
         value = about["value"]
         short = f"{len(value)} values" if isinstance(value, list) and len(value) > 4 else str(value)
@@ -73,10 +73,7 @@ def parameter_rows(description: dict[str, Any]) -> Iterator[tuple[str, str, str]
 
 
 def port_rows(description: dict[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Rows of a table of ports, of what `describe` gives: name, direction, format, meaning.
-
-    The fields of a payload stand below their port.
-    """
+    """Rows of a table of ports from a description: name, direction, format, meaning; fields follow their port."""
     for name, port in description["ports"].items():
         yield name, port["direction"], f"with {port['follows']}" if port["follows"] else "stream", port["meaning"]
         for field, about in port["fields"].items():
@@ -84,7 +81,7 @@ def port_rows(description: dict[str, Any]) -> Iterator[tuple[str, str, str, str]
 
 
 def register_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str, str]]:
-    """Rows of a table of registers: offset, name, access, meaning; the fields of a register stand below it."""
+    """Rows of a table of registers: offset, name, access, meaning; fields follow their register."""
     for register in registers:
         yield f"0x{register.offset:02X}", register.name, register.access, register.summary
         for item in register.fields:
@@ -99,18 +96,18 @@ def code_rows(registers: RegisterMap) -> Iterator[tuple[str, str, str]]:
 
 
 def tables(spec: Spec) -> Iterator[tuple[tuple[str, ...], list[tuple[str, ...]]]]:
-    """Tables of a block that have rows: columns and rows of parameters, ports, presets, registers, codes."""
+    """Non-empty tables of a block: columns and rows of parameters, ports, presets, registers, codes."""
     description = describe(spec)
     presets = ((name, ", ".join(f"{key}={value}" for key, value in of.items())) for name, of in spec.presets.items())
-    found: list[tuple[tuple[str, ...], Iterator[tuple[str, ...]]]] = [
+    candidates: list[tuple[tuple[str, ...], Iterator[tuple[str, ...]]]] = [
         (("parameter", "value", "meaning"), parameter_rows(description)),
         (("port", "direction", "format", "meaning"), port_rows(description)),
         (("preset", "settings"), presets),
     ]
     if isinstance(spec, CoreSpec):
         registers = spec.registers.map
-        found += [(("offset", "register", "access", "meaning"), register_rows(registers))]
-        found += [(("code of", "number", "name"), code_rows(registers))]
-    for columns, rows in found:
+        candidates += [(("offset", "register", "access", "meaning"), register_rows(registers))]
+        candidates += [(("code of", "number", "name"), code_rows(registers))]
+    for columns, rows in candidates:
         if table := list(rows):
             yield columns, table

@@ -1,4 +1,4 @@
-"""Files: text of others without guesses about its encoding, and outputs that are there whole or not at all."""
+"""Files: text with strict encoding, and outputs written completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import Any, Literal
 from .errors import UserError
 
 LEAST = 1 << 20
-"""Bytes that have to be free where a file of unknown size is to be written."""
+"""Free bytes required for a file of unknown size."""
 TEXT_LIMIT = 1 << 28
-"""Largest text in bytes that is read: 15 times a capture of 131,072 samples of 512 bits."""
-# UTF-32 with its low end first begins as UTF-16 does
+"""Largest text in bytes: 15 times a capture of 131,072 samples of 512 bits."""
+# UTF-32-LE first: its mark begins with UTF-16's
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -33,26 +33,20 @@ _CELL = re.compile(rf"(?:{_QUOTED.pattern}|([^\",\r\n]*+))(,|\r\n|\r|\n|\Z)")
 
 
 def read_text(path: Path, encoding: str = "utf-8", errors: Literal["strict", "replace"] = "strict") -> str:
-    """Read a text file of the user.
+    """Text of a user's file, without byte order mark, with its own line ends.
 
     Parameters
     ----------
     path : Path
     encoding : str
-        The file's, where it has no byte order mark.
+        Encoding of a file without byte order mark.
     errors : str
-        What is done with bytes that are none of the encoding, as for `bytes.decode`.
-
-    Returns
-    -------
-    str
-        Without byte order mark; ends of lines are as they stand in the file.
+        Treatment of invalid bytes, as for `bytes.decode`.
 
     Raises
     ------
     UserError
-        If there is no such file, it is too large, of UTF-16 or UTF-32, has NUL bytes, or is not of the encoding; with
-        the line.
+        If the file is missing or too large, is UTF-16 or UTF-32, has NUL bytes or invalid bytes; with the line.
     """
     if not path.is_file():
         raise UserError(f"{path} is no file" if path.exists() else f"{path} is missing")
@@ -63,8 +57,8 @@ def read_text(path: Path, encoding: str = "utf-8", errors: Literal["strict", "re
         if data.startswith(mark):
             raise UserError(f"{path} is {name} text: save it as UTF-8")
     data = data.removeprefix(codecs.BOM_UTF8)
-    if (at := data.find(b"\0")) >= 0:
-        line = data.count(b"\n", 0, at) + 1
+    if (position := data.find(b"\0")) >= 0:
+        line = data.count(b"\n", 0, position) + 1
         raise UserError(f"{path}: line {line} has a NUL byte, which no text has: is it UTF-16? save it as UTF-8")
     try:
         return data.decode(encoding, errors)
@@ -74,12 +68,12 @@ def read_text(path: Path, encoding: str = "utf-8", errors: Literal["strict", "re
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON.
+    """Value of a JSON text.
 
     Raises
     ------
     ValueError
-        If it is none, or nested too deeply.
+        If the text is no JSON, or nested too deeply.
     """
     try:
         return json.loads(text)
@@ -88,12 +82,12 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file of the user.
+    """Value of a user's JSON file.
 
     Raises
     ------
     UserError
-        As `read_text`, or if it is no JSON, or nested too deeply.
+        As `read_text`, or if the text is no JSON, or nested too deeply.
     """
     text = read_text(path)
     try:
@@ -103,59 +97,59 @@ def read_json(path: Path) -> Any:
 
 
 def lines_of(text: str) -> list[str]:
-    """Split a text at the ends of lines of Unix, Windows and old Macs, and at nothing else; none at its end."""
+    """Lines of a text with line ends of Unix, Windows and old Macs, without an empty last line."""
     lines = _LINE_END.split(text)
     return lines if lines[-1] else lines[:-1]
 
 
 def csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
-    """Parse a CSV as RFC 4180 has it: a cell in quotes may hold commas, ends of lines, and quotes, which stand twice.
+    """Records of a CSV (RFC 4180): a quoted cell may hold commas, line ends and doubled quotes.
 
     Yields
     ------
     (int, list of str)
-        Number of the record's first line, and its cells; an empty line has none.
+        First line of the record, and its cells; an empty line has none.
 
     Raises
     ------
     UserError
-        Where a quote is not closed, or stands elsewhere; with the line.
+        If a quote is not closed or misplaced; with the line.
     """
     if '"' not in text:
         yield from ((number, line.split(",") if line else []) for number, line in enumerate(lines_of(text), 1))
         return
     row: list[str] = []
-    at, line, first = 0, 1, 1
-    while at < len(text) or row:
-        cell = _CELL.match(text, at)
+    position, line, first = 0, 1, 1
+    while position < len(text) or row:
+        cell = _CELL.match(text, position)
         if not cell:
-            raise UserError(f"line {line}: {_misquoted(text, at)}")
+            raise UserError(f"line {line}: {_misquoted(text, position)}")
         quoted, plain, end = cell.groups()
         row.append(plain if quoted is None else quoted.replace('""', '"'))
-        at, line = cell.end(), line + len(_LINE_END.findall(cell[0]))
+        position, line = cell.end(), line + len(_LINE_END.findall(cell[0]))
         if end != ",":
             yield first, [] if row == [""] and quoted is None else row
             row, first = [], line
 
 
-def _misquoted(text: str, at: int) -> str:
-    """Name the fault of a cell's quotes."""
-    if text[at] == '"':
-        if not _QUOTED.match(text, at):
+def _misquoted(text: str, position: int) -> str:
+    """Message for the fault of a cell's quotes."""
+    if text[position] == '"':
+        if not _QUOTED.match(text, position):
             return "a quote is left open: close it, and write one inside twice"
         return "text behind a closed quote: write a quote inside twice"
     return "a quote in a cell that does not begin with one: put the cell in quotes, and write this one twice"
 
 
 def refuse_unwritable(path: Path, size: int = LEAST) -> None:
-    """Try to write a file beside a path, in the folders that it needs, and leave nothing of them.
+    """Write and delete a test file next to a path, with all its folders.
 
     Parameters
     ----------
     path : Path
-        A file that is to be written after long work, by `whole` or in place.
+        Output file of long work, written later by `whole` or in place.
     size : int
-        Bytes that it needs.
+        Needed bytes.
 
     Raises
     ------
@@ -164,7 +158,7 @@ def refuse_unwritable(path: Path, size: int = LEAST) -> None:
     """
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is no file, and is not replaced: choose another")
-    folder = next(one for one in path.absolute().parents if one.exists())
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
     if not folder.is_dir():
         raise UserError(f"{path}: {folder} is a file, not a folder")
     try:
@@ -183,10 +177,15 @@ def refuse_unwritable(path: Path, size: int = LEAST) -> None:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Give a path to write to; the file takes its place with the end of the context, replacing one that is there.
+    """Context with a temporary path; at its end the file is renamed to `path` and replaces an existing one.
 
-    A device is never replaced, which root could. Where the context ends with an exception, nothing is left: neither a
-    part of the file nor folders made for it.
+    A device is never replaced, which root could do. After an exception neither an incomplete file nor a new folder
+    remains.
+
+    Raises
+    ------
+    UserError
+        If the path exists and is no file.
     """
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is no file, and is not replaced: choose another")

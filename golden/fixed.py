@@ -58,6 +58,11 @@ class Format:
         Bits after the binary point.
     signed : bool
         Two's complement if true.
+
+    Raises
+    ------
+    UserError
+        If a number of bits is negative, or the width is not in 1 to 62.
     """
 
     integer: int
@@ -72,11 +77,17 @@ class Format:
 
     @classmethod
     def parse(cls, text: str) -> Format:
-        """Parse ``Q8.16`` or ``U2.6``."""
-        found = re.fullmatch(r"([QU])(\d+)\.(\d+)", text)
-        if not found:
+        """Format of a text such as ``Q8.16`` or ``U2.6``.
+
+        Raises
+        ------
+        UserError
+            If the text has another form.
+        """
+        match = re.fullmatch(r"([QU])(\d+)\.(\d+)", text)
+        if not match:
             raise UserError(f"{text!r} is not a format: write Q8.16 for signed, U2.6 for unsigned")
-        return cls(int(found[2]), int(found[3]), found[1] == "Q")
+        return cls(int(match[2]), int(match[3]), match[1] == "Q")
 
     def __str__(self) -> str:
         return f"{'Q' if self.signed else 'U'}{self.integer}.{self.fraction}"
@@ -97,11 +108,11 @@ class Format:
         return (1 << (self.width - self.signed)) - 1
 
     def to_float(self, values: ArrayLike) -> NDArray[np.float64]:
-        """Convert integers of this format to floats."""
+        """Values of integers of this format, in float64."""
         return np.asarray(np.ldexp(np.asarray(values, np.float64), -self.fraction))
 
     def from_float(self, values: ArrayLike) -> Integers:
-        """Convert floats to the nearest integers of this format, ties to even, saturated.
+        """Nearest integers of this format, ties to even, saturated.
 
         Raises
         ------
@@ -123,9 +134,9 @@ Q4_12 = Format(4, 12)
 
 
 def q8_16_of_bytes(values: ArrayLike) -> Integers:
-    """Convert bytes p to Q8.16 of p / 255, to nearest, as p * 257 plus the top bit of p."""
-    given = np.asarray(values, np.int64)
-    converted: Integers = given * 257 + (given >> 7)
+    """Q8.16 of p / 255 for bytes p, to nearest: p * 257 plus the top bit of p."""
+    pixels = np.asarray(values, np.int64)
+    converted: Integers = pixels * 257 + (pixels >> 7)
     return converted
 
 
@@ -137,12 +148,12 @@ def narrow(
     overflow: Overflow = Overflow.SATURATE,
     noise: ArrayLike | None = None,
 ) -> Integers:
-    """Convert integers from one format to another; the only function that drops bits.
+    """Integers converted from one format to another; the only function that drops bits.
 
     Parameters
     ----------
     values : array of int
-        Exact integers, which may be outside `target` and `source`; only the fraction of `source` is used.
+        Exact integers, possibly outside `target` and `source`; only the fraction of `source` is used.
     source : Format or int
         Format of `values`, or its number of fraction bits.
     target : Format
@@ -152,9 +163,10 @@ def narrow(
     noise : array of int, optional
         Random bits for stochastic rounding: uniform integers of ``source.fraction - target.fraction`` bits.
 
-    Returns
-    -------
-    array of int64, the shape of `values`
+    Raises
+    ------
+    UserError
+        If noise does not fit the rounding, more than 62 bits are dropped, or a widening overflows 64 bits.
     """
     result = _rounded(values, source, target, rounding, noise)
     if overflow is Overflow.SATURATE:
@@ -170,20 +182,20 @@ def count_saturated(
     rounding: Rounding = Rounding.HALF_EVEN,
     noise: ArrayLike | None = None,
 ) -> int:
-    """Count the values that a saturating `narrow` with these arguments clips."""
+    """Number of values clipped by a saturating `narrow` with these arguments."""
     result = _rounded(values, source, target, rounding, noise)
     return int(np.count_nonzero((result < target.minimum) | (result > target.maximum)))
 
 
 class Narrower:
-    """Narrowing half to even with saturation that counts clipped values, as the hardware's status register does.
+    """Narrowing, half to even with saturation, and counter of clipped values like the hardware's status register.
 
     Attributes
     ----------
     saturations : int
         Values clipped so far.
     named : Counter of str
-        Those of them whose place `note` has named.
+        Values clipped at the places named by `note`.
     """
 
     def __init__(self) -> None:
@@ -191,7 +203,7 @@ class Narrower:
         self.named: Counter[str] = Counter()
 
     def note(self, place: str, count: int) -> None:
-        """Count values that were clipped at a place."""
+        """Count values clipped at a place."""
         self.saturations += count
         if count:
             self.named[place] += count
@@ -210,7 +222,7 @@ class Narrower:
 def _rounded(
     values: ArrayLike, source: Format | int, target: Format, rounding: Rounding, noise: ArrayLike | None
 ) -> Integers:
-    """Round to the target's fraction, without regard to its range."""
+    """Values rounded to the target's fraction, of any range."""
     values = np.asarray(values, np.int64)
     shift = (source if isinstance(source, int) else source.fraction) - target.fraction
     if (noise is None) == (rounding is Rounding.STOCHASTIC):
@@ -226,15 +238,9 @@ def _rounded(
 
 
 def shifted(values: Integers, shifts: Integers) -> Integers:
-    """Drop low bits, of each value as many as its own shift says, half to even; a negative shift appends zeros.
+    """Values without their `shifts` low bits, rounded half to even; negative shifts append zeros.
 
-    As a barrel shifter with rounding does, behind which a value is narrowed.
-
-    Parameters
-    ----------
-    values : array of int
-    shifts : array of int
-        At most 62; they broadcast with `values`.
+    The shifts are at most 62 and broadcast with `values`, as in a barrel shifter.
     """
     dropped = _drop(values, np.maximum(shifts, 1), Rounding.HALF_EVEN, None)
     rounded: Integers = np.where(shifts > 0, dropped, values)
@@ -249,7 +255,7 @@ def _drop(values: Integers, shift: int | Integers, rounding: Rounding, noise: Ar
     if rounding is Rounding.TRUNCATE:
         return floor
     if rounding is Rounding.HALF_EVEN:
-        # a tie rounds up if the integer below is odd; as one sum, which is the fastest
+        # a tie rounds up if the integer below is odd; one sum is the fastest form
         return floor + ((rest + (floor & 1) + (half - 1)) >> shift)
     if rounding is Rounding.HALF_UP:
         return floor + (rest >= half)
@@ -269,7 +275,7 @@ def _wrap(values: Integers, target: Format) -> Integers:
 def accumulator_width(a: Format, b: Format, terms: int) -> int:
     """Width of a signed accumulator for any sum of `terms` products of `a` and `b`.
 
-    Computed from the worst case: 3,072 products of Q8.16 and Q4.12 need 51 bits.
+    The worst case decides: 3,072 products of Q8.16 and Q4.12 need 51 bits.
     """
     ends = [x * y for x in (a.minimum, a.maximum) for y in (b.minimum, b.maximum)]
     low, high = terms * min(ends), terms * max(ends)
@@ -281,9 +287,7 @@ def _blas(a: Integers, b: Integers) -> Integers:
 
 
 def matmul(a: ArrayLike, b: ArrayLike, in_float: Callable[[Integers, Integers], Integers] = _blas) -> Integers:
-    """Exact integer matrix product.
-
-    Uses float64 BLAS if no partial sum can reach 2**53, else int64.
+    """Exact integer matrix product, in float64 BLAS if no partial sum can reach 2**53, else in int64.
 
     Parameters
     ----------

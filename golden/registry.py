@@ -1,4 +1,4 @@
-"""Blocks by name: each spec here has RTL, a bench and a page of the same name."""
+"""Blocks by name: each spec has RTL, a bench and a page of the same name."""
 
 from .axi.axi_read import AxiReadSpec
 from .axi.axi_registers import AxiRegistersSpec
@@ -115,4 +115,4 @@ BLOCKS: dict[str, type[Spec]] = {
     )
 }
 CORES: dict[str, type[CoreSpec]] = {name: spec for name, spec in BLOCKS.items() if issubclass(spec, CoreSpec)}
-"""Cores among them: a user instantiates them with a driver."""
+"""Cores among the blocks: a user instantiates them with a driver."""

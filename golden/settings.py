@@ -1,4 +1,4 @@
-"""Construction of a spec from text: a preset and ``name=value`` settings, resolved against the spec's fields."""
+"""Construction of a spec from text: a preset and ``name=value`` settings for the spec's fields."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from .errors import UserError
 def build(
     kind: type[Spec], settings: Iterable[str] = (), preset: str | None = None, given: Mapping[str, Any] | None = None
 ) -> Spec:
-    """Construct a spec.
+    """Spec of a block.
 
     Parameters
     ----------
     kind : type of Spec
         The block.
     settings : iterable of str
-        ``name=value``. A name is a field, a dotted path to a field of a nested spec, or the last part of such a path if
-        it is unique.
+        ``name=value``. A name is a field, a dotted path to a field of a nested spec, or the unique last part of a path.
     preset : str, optional
         Preset of the block, applied first.
     given : dict, optional
-        Values of fields, applied instead of those of the preset.
+        Values of fields, applied instead of the preset's.
 
     Raises
     ------
@@ -45,7 +44,7 @@ def build(
 
 
 def preset_of(kind: type[Spec], preset: str | None) -> dict[str, object]:
-    """Values of a preset, none without one.
+    """Values of a preset; none for None.
 
     Raises
     ------
@@ -59,16 +58,16 @@ def preset_of(kind: type[Spec], preset: str | None) -> dict[str, object]:
 
 
 def fields_of(kind: type[Spec], prefix: str = "") -> dict[str, Any]:
-    """Settable fields with their types; nested ones by dotted path."""
+    """Settable fields with their types; nested fields by dotted path."""
     hints = get_type_hints(kind)
-    found: dict[str, Any] = {}
+    hints_of: dict[str, Any] = {}
     for item in dataclasses.fields(kind):
         hint = hints[item.name]
         if isinstance(hint, type) and issubclass(hint, Spec):
-            found |= fields_of(hint, f"{prefix}{item.name}.")
+            hints_of |= fields_of(hint, f"{prefix}{item.name}.")
         else:
-            found[prefix + item.name] = hint
-    return found
+            hints_of[prefix + item.name] = hint
+    return hints_of
 
 
 def _resolve(name: str, paths: Mapping[str, Any], kind: type[Spec]) -> str:
@@ -103,26 +102,24 @@ def _parse(text: str, hint: Any, path: str) -> Any:
 
 
 def _make(kind: type[Spec], values: Mapping[str, Any]) -> Spec:
-    own: dict[str, Any] = {}
+    direct: dict[str, Any] = {}
     inner: dict[str, dict[str, Any]] = {}
     for path, value in values.items():
         head, dot, rest = path.partition(".")
         if dot:
             inner.setdefault(head, {})[rest] = value
         else:
-            own[head] = value
+            direct[head] = value
     hints = get_type_hints(kind)
     nested = {name: _make(hints[name], parts) for name, parts in inner.items()}
-    return kind(**own, **nested)
+    return kind(**direct, **nested)
 
 
 def restored(kind: type[Spec], parameters: Mapping[str, Any]) -> Spec:
-    """Construct a spec from all of its parameters, as `dataclasses.asdict` and JSON have them.
+    """Spec of a block from all its parameters, as in JSON or from `dataclasses.asdict`.
 
     Parameters
     ----------
-    kind : type of Spec
-        The block.
     parameters : dict
         A value for each field, nested specs as dictionaries.
 
@@ -131,26 +128,26 @@ def restored(kind: type[Spec], parameters: Mapping[str, Any]) -> Spec:
     UserError
         If a parameter is missing, unknown, of another type, or refused by the spec.
     """
-    paths, given = fields_of(kind), _flat(parameters)
-    for path in given:
+    paths, values = fields_of(kind), _flat(parameters)
+    for path in values:
         if path not in paths:
             raise UserError(f"{kind.name} has no parameter {path!r}; it has: {', '.join(paths)}")
     for path in paths:
-        if path not in given:
+        if path not in values:
             raise UserError(f"the parameter {path!r} of {kind.name} is missing")
-    return _make(kind, {path: _typed(value, paths[path], path) for path, value in given.items()})
+    return _make(kind, {path: _typed(value, paths[path], path) for path, value in values.items()})
 
 
 def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Name nested values by dotted path."""
-    found: dict[str, Any] = {}
+    """Nested values by dotted path."""
+    values: dict[str, Any] = {}
     for name, value in parameters.items():
-        found |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
-    return found
+        values |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}
+    return values
 
 
 def _typed(value: Any, hint: Any, path: str) -> Any:
-    """Check a value of JSON; a list is a tuple."""
+    """Checked JSON value; a list becomes a tuple."""
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple) or any(type(part) is not int for part in value):
             raise UserError(f"{path} = {value!r} is not a list of integers")
@@ -163,7 +160,7 @@ def _typed(value: Any, hint: Any, path: str) -> Any:
 
 
 def settings_of(spec: Spec) -> tuple[str, ...]:
-    """Write all parameters of a spec as settings, from which `build` makes an equal spec."""
+    """Settings of all parameters; `build` makes an equal spec."""
     settings = []
     for path in fields_of(type(spec)):
         value = attrgetter(path)(spec)

@@ -13,26 +13,16 @@ from .registry import BLOCKS
 from .settings import restored
 
 SPEC_FILE = "spec.json"
-"""Name of the file in the folder of `fabtune emit` or `fabtune package`."""
+"""File in the folder of `fabtune emit` or `fabtune package`."""
 
 
 def load_spec(path: Path | str) -> Spec:
-    """Read a block and its parameters from the file `spec.json`.
-
-    Parameters
-    ----------
-    path : Path or str
-        The file, or the folder that it is in.
-
-    Returns
-    -------
-    Spec
-        Equal to the one that the folder was written for.
+    """Spec of a block from `spec.json`, equal to the emitted spec; `path` is the file or its folder.
 
     Raises
     ------
     UserError
-        If there is no such file, or it is of no block, parameters or signature that this version of fabtune has.
+        If the file is missing, or has no block, parameters or signature of this version of fabtune.
     """
     file = _file(path)
     settings = _read(file)
@@ -54,7 +44,7 @@ def load_spec(path: Path | str) -> Spec:
 
 
 def top_module(path: Path | str) -> str:
-    """Read the name of the top module of a package, by default the block's.
+    """Name of a package's top module, by default the block's.
 
     Raises
     ------
@@ -66,7 +56,7 @@ def top_module(path: Path | str) -> str:
 
 
 def load_core(path: Path | str) -> CoreSpec:
-    """Read a core's spec, as `load_spec` does.
+    """Spec of a core, see `load_spec`.
 
     Raises
     ------
@@ -80,7 +70,7 @@ def load_core(path: Path | str) -> CoreSpec:
 
 
 def signature_text(spec: CoreSpec) -> str:
-    """Write a core's signature as the file has it."""
+    """Text of a core's signature, as in the file."""
     return f"0x{spec.signature:08X}"
 
 
@@ -89,7 +79,7 @@ def _file(path: Path | str) -> Path:
 
 
 def _read(file: Path) -> dict[str, Any]:
-    found = read_json(file)
-    if not isinstance(found, dict):
+    settings = read_json(file)
+    if not isinstance(settings, dict):
         raise UserError(f"{file} has no block with parameters: give a {SPEC_FILE} that fabtune wrote")
-    return found
+    return settings

@@ -19,15 +19,13 @@ class AxiReadSpec(ManagerSpec):
     Parameters
     ----------
     data : int
-        Width of a beat and of a byte address, in bits. Refused: no power of two from 32 to 1024: AXI has no others.
+        Width of a beat in bits: a power of two from 32 to 1024, as AXI allows.
     address : int
-        Width of a beat and of a byte address, in bits, 16 to 62.
+        Width of a byte address in bits, 16 to 62.
     burst : int
-        Most beats of a burst, a power of two. Bursts end at multiples of it. Refused: no power of two from 2 to 256, or
-        more than 4 KiB.
+        Beats of a burst, at most: a power of two from 2 to 256, up to 4 KiB. Bursts end at multiples of it.
     depth : int
-        Depth of the FIFO in beats, a power of two, at least two bursts. Refused: no power of two, or less than two
-        bursts.
+        Depth of the FIFO in beats: a power of two, at least two bursts.
     """
 
     name: ClassVar[str] = "axi_read"
@@ -44,12 +42,12 @@ class AxiReadSpec(ManagerSpec):
 
     @property
     def most_outstanding(self) -> int:
-        """Most bursts that are outstanding at once, which are of one beat: room for the longest is asked for."""
+        """Largest number of outstanding bursts, of one beat each: a request needs free space for the longest burst."""
         return self.depth - self.burst + 1
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """FIFOs of beats and of the bursts that are outstanding."""
+        """FIFOs of beats and of outstanding bursts."""
         offset = (self.data // 8).bit_length() - 1
         return (
             fifo_memory("beats read", self.depth, self.data + 1),
@@ -57,7 +55,6 @@ class AxiReadSpec(ManagerSpec):
         )
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `command` takes transfers, `o` gives their beats; `last` marks the final one of a command."""
         last = Field("last", Format(1, 0, False))
         return {
             "command": command_stream(self.address),
@@ -65,7 +62,7 @@ class AxiReadSpec(ManagerSpec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Refuse: the output depends on the content of a memory.
+        """Refuse: the output depends on the contents of a memory.
 
         Raises
         ------

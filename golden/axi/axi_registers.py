@@ -18,31 +18,31 @@ OKAY, SLVERR = 0, 2
 
 
 def _exists(module: str) -> bool:
-    with suppress(ModuleNotFoundError):  # of the package around it
+    with suppress(ModuleNotFoundError):  # the package around it may be missing
         return find_spec(module, __package__) is not None
     return False
 
 
 def enabled_bits(strobe: int) -> int:
-    """Make the mask of a word's bits that strobes of its bytes enable, the lowest bit that of the lowest byte."""
+    """Mask of a word's bits enabled by its byte strobes; strobe bit 0 is the lowest byte."""
     return sum(0xFF << 8 * lane for lane in range(WORD) if strobe >> lane & 1)
 
 
 class Model:
-    """The registers, one access at a time.
+    """Model of the registers, one access at a time.
 
     Parameters
     ----------
     registers : RegisterMap
     signature : int
-        Value of the register of this name.
+        Value of the register `signature`.
 
     Attributes
     ----------
     wires : dict of str to int
         Inputs and outputs on the core's side, by port name.
     strobes : Counter
-        Cycles in which each ``NAME_strobe`` was high.
+        Cycles of each ``NAME_strobe``.
     """
 
     def __init__(self, registers: RegisterMap, signature: int) -> None:
@@ -51,13 +51,12 @@ class Model:
         self.reset()
 
     def reset(self) -> None:
-        """Return to the state after reset."""
         self.wires = {item.name: item.reset for item in self._registers.accessed("RW", "R", "W", "W1S")} | {"locked": 0}
         self._pending = {item.name: 0 for item in self._registers.accessed("W1C")}
         self.strobes = Counter({f"{item.name}_strobe": 0 for item in self._registers.accessed("W")})
 
     def pulse(self, event: str) -> None:
-        """A cycle of an event's wire, whose bit becomes pending, or of `clear`."""
+        """One cycle of an event's wire, which sets its pending bit, or of `clear`."""
         if event == "clear":
             self.wires |= {item.name: item.reset for item in self._registers.accessed("RW", "W", "W1S")}
             self._pending = dict.fromkeys(self._pending, 0)
@@ -65,13 +64,13 @@ class Model:
             self._pending[register.name] |= item.mask * (item.name == event)
 
     def line(self, name: str) -> int:
-        """Level of the interrupt line ``NAME_line``: any bit of the register is pending and enabled."""
+        """Level of the interrupt line ``NAME_line``: 1 if any bit of the register is pending and enabled."""
         enable = self._registers.enable(self._registers[name])
         enabled = self.wires[enable.name] if enable else -1
         return int(self._pending[name] & enabled != 0)
 
     def write(self, address: int, value: int, strobe: int) -> int:
-        """Write a word, bytes by `strobe`; returns the response. While `locked` is 1, locked registers ignore it."""
+        """Write the bytes of a word selected by `strobe`; return the response. `locked` protects locked registers."""
         register = self._by_word.get(address // WORD)
         if register is None or register.access == "R":
             return SLVERR
@@ -108,10 +107,9 @@ class AxiRegistersSpec(BusSpec):
     Parameters
     ----------
     registers : RegisterMap or str
-        A `RegisterMap`, or the name of a core: `REGISTERS` of `golden/cores/NAME/registers.py` (instantft). Refused: a
-        name without such a file.
+        A `RegisterMap`, or the name of a core: `REGISTERS` of `golden/cores/NAME/registers.py` (instantft).
     signature : int
-        Value of the register of this name; a core's is a digest of its configuration. Refused: more than 32 bits.
+        Value of the register `signature`, 32 bits; a core's is a digest of its configuration.
     """
 
     name: ClassVar[str] = "axi_registers"
@@ -129,7 +127,6 @@ class AxiRegistersSpec(BusSpec):
 
     @cached_property
     def map(self) -> RegisterMap:
-        """The register map."""
         if isinstance(self.registers, RegisterMap):
             return self.registers
         module = f"..cores.{self.registers}.registers"
@@ -137,12 +134,12 @@ class AxiRegistersSpec(BusSpec):
             raise UserError(
                 f"registers = {self.registers!r}: there is no core of this name with registers; instantft is one"
             )
-        found: RegisterMap = import_module(module, __package__).REGISTERS
-        return found
+        registers: RegisterMap = import_module(module, __package__).REGISTERS
+        return registers
 
     @property
     def wires(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Outputs: settings, what is only written with its strobe, interrupt lines, bits that are set."""
+        """Outputs: settings, written words with their strobes, interrupt lines, set bits."""
         written = [name for item in self.map.accessed("W") for name in (item.name, f"{item.name}_strobe")]
         lines = [f"{item.name}_line" for item in self.map.accessed("W1C")]
         set_bits = [item.name for item in self.map.accessed("W1S")]

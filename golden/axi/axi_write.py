@@ -18,18 +18,16 @@ class AxiWriteSpec(ManagerSpec):
     Parameters
     ----------
     data : int
-        Width of a beat and of a byte address, in bits. Refused: no power of two from 32 to 1024: AXI has no others.
+        Width of a beat in bits: a power of two from 32 to 1024, as AXI allows.
     address : int
-        Width of a beat and of a byte address, in bits, 16 to 62.
+        Width of a byte address in bits, 16 to 62.
     burst : int
-        Most beats of a burst, a power of two. Bursts end at multiples of it. Refused: no power of two from 2 to 256, or
-        more than 4 KiB.
+        Beats of a burst, at most: a power of two from 2 to 256, up to 4 KiB. Bursts end at multiples of it.
     depth : int
-        Depth of the FIFO in beats, a power of two, at least two bursts. Refused: no power of two, or less than two
-        bursts.
+        Depth of the FIFO in beats: a power of two, at least two bursts.
     outstanding : int
-        Depth of the FIFO of bursts without a response, a power of two. With its output register one more: at most
-        ``outstanding + 1`` bursts are outstanding. Refused: no power of two from 2 up.
+        Depth of the FIFO of bursts without a response: a power of two from 2. Its output register holds one more burst:
+        at most ``outstanding + 1`` bursts are outstanding.
     """
 
     name: ClassVar[str] = "axi_write"
@@ -49,12 +47,12 @@ class AxiWriteSpec(ManagerSpec):
 
     @property
     def most_outstanding(self) -> int:
-        """Most bursts that are outstanding at once."""
+        """Largest number of outstanding bursts."""
         return self.outstanding + 1
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """FIFOs of beats and of the bursts that are outstanding."""
+        """FIFOs of beats and of outstanding bursts."""
         offset = (self.data // 8).bit_length() - 1
         return (
             fifo_memory("beats written", self.depth, self.data),
@@ -62,7 +60,6 @@ class AxiWriteSpec(ManagerSpec):
         )
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `command` takes transfers, `i` takes their beats."""
         return {
             "command": command_stream(self.address),
             "i": Stream(
@@ -73,7 +70,7 @@ class AxiWriteSpec(ManagerSpec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Refuse: the output is the content of a memory.
+        """Refuse: the output is the contents of a memory.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Facts about the memory bus that blocks, memory images and drivers share: beat, page, commands, limits."""
+"""Constants of the memory bus for blocks, memory images and drivers: beat, page, commands, limits."""
 
 from __future__ import annotations
 
@@ -12,38 +12,33 @@ from ..fixed import Format
 BEAT = 16
 """Bytes of a beat of the cores' memory bus (128 bits)."""
 PAGE = 4096
-"""Bytes of a page: AXI allows no burst across a multiple of this address."""
+"""Bytes of a page: an AXI burst must not cross a multiple of it."""
 ADDRESS_BITS = 40
 """Bits of a byte address on the memory bus of a core, unless it is generated with another number: 1 TiB,
 all that the boards' processors map."""
 BEAT_COUNT_BITS = 16
 """Width of a command's number of beats."""
 INDEX_BITS = 24
-"""Bits of the index of a sample or record, whose beats a command counts."""
+"""Bits of the index of a sample or record."""
 
 
 def reach(address: int) -> int:
-    """Bits of a byte address inside a core, so that none wraps: an address of the bus, and what the core adds to it.
+    """Bits of a byte address inside a core without overflow, for `address` bits on the bus.
 
-    That is at most an index times the beats of a sample or record, or a number of beats of 32 bits.
-
-    Parameters
-    ----------
-    address : int
-        Bits of a byte address on the bus.
+    A core adds to a bus address at most an index times the beats of a sample or record, or a 32-bit number of beats.
     """
     return max(address, INDEX_BITS + BEAT_COUNT_BITS + (BEAT - 1).bit_length()) + 1
 
 
 def check_bus(data: int, address: int, burst: int) -> None:
-    """Check a bus's widths and its longest burst against the limits of AXI4.
+    """Check a bus against the limits of AXI4.
 
     Parameters
     ----------
     data, address : int
         Width of a beat and of a byte address, in bits.
     burst : int
-        Most beats of a burst.
+        Beats of a burst, at most.
 
     Raises
     ------
@@ -59,7 +54,7 @@ def check_bus(data: int, address: int, burst: int) -> None:
 
 
 def command_stream(address: int) -> Stream:
-    """Input stream of transfer commands: a byte address of that many bits and a number of beats."""
+    """Input stream of transfer commands: a byte address of `address` bits and a number of beats."""
     return Stream(
         "in",
         (
@@ -71,13 +66,13 @@ def command_stream(address: int) -> Stream:
 
 
 def data_field(data: int) -> Field:
-    """Stream field of one beat of `data` bits: an array of bytes, the one at the lowest address first."""
+    """Stream field of one beat of `data` bits: an array of bytes, the lowest address first."""
     return Field("data", Format(8, 0, False), data // 8)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ManagerSpec(Spec):
-    """Parameters and wires that the AXI4 managers share.
+    """Common parameters and wires of the AXI4 managers.
 
     Parameters
     ----------

@@ -11,13 +11,13 @@ from .bus import BEAT
 
 
 def cache_memory(beats: int) -> MemoryShape:
-    """Cache RAM of so many beats."""
+    """Cache RAM of `beats` beats."""
     return MemoryShape("cache", beats, 8 * BEAT, ultra=True)
 
 
 def port_memories(
     reader: AxiReadSpec, writer: AxiWriteSpec, ports: int, writing: int | None = None
 ) -> tuple[MemoryShape, ...]:
-    """FIFOs of the managers of so many ports, of which so many are written through; by default all."""
+    """FIFOs of the managers of `ports` ports; `writing` of them, by default all, have a writer."""
     counts = (reader, ports), (writer, ports if writing is None else writing)
-    return tuple(replace(one, count=count) for half, count in counts for one in half.memories)
+    return tuple(replace(shape, count=count) for half, count in counts for shape in half.memories)

@@ -1,7 +1,7 @@
-"""Device memory of a job: regions with an initial image, and their placement one behind the other.
+"""Device memory of a job: regions with an initial image, and their placement.
 
-The host driver, the benches and the compiled simulator all take regions. A board's allocator chooses the addresses of
-its buffers itself; a bench or simulator places regions with `JobMemory`.
+The host driver, benches and the compiled simulator take regions. A board's allocator chooses the addresses of its
+buffers; a bench or simulator places regions with `JobMemory`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .bus import BEAT
 Bytes = NDArray[np.uint8]
 
 ALIGNMENT = 4096
-"""Bytes: regions in a `JobMemory` begin on multiples, so that no burst crosses from one into the next."""
+"""Alignment of regions in bytes: no burst crosses from one region into the next."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,11 +26,11 @@ class Region:
     Parameters
     ----------
     register : str
-        Name of the register that holds its byte address.
+        Register with its byte address.
     size : int
         Bytes.
     image : array of uint8, (size,) or (0,)
-        Contents that the host writes before the command; empty for a region that the core writes first.
+        Contents that the host writes before the command; empty for a region first written by the core.
     """
 
     register: str
@@ -39,26 +39,26 @@ class Region:
 
     @classmethod
     def containing(cls, register: str, image: NDArray[np.uint8]) -> Region:
-        """Make a region of an image of any shape, flattened."""
+        """Region with an image of any shape, flattened."""
         return cls(register, image.size, image.reshape(-1))
 
 
 class JobMemory:
-    """Regions placed one behind the other, each on a multiple of `ALIGNMENT`.
+    """Regions placed one after the other, each on a multiple of `ALIGNMENT`.
 
     Parameters
     ----------
     base : int
-        Byte address of the first, a multiple of `ALIGNMENT`.
+        Byte address of the first region, a multiple of `ALIGNMENT`.
 
     Attributes
     ----------
     addresses : dict of str to int
-        Byte address of each placed region, by name.
+        Byte address of each region, by name.
     regions : dict of str to Region
-        What was placed, by name.
+        Placed regions, by name.
     images : dict of int to array of uint8
-        Initial contents by address, where a region has any.
+        Initial contents by address, without empty ones.
     end : int
         First free address.
     """
@@ -79,15 +79,15 @@ class JobMemory:
 
     @property
     def image(self) -> Bytes:
-        """Contents from address 0 on, whole beats up to the last region that has any; all behind them is 0."""
+        """Contents from address 0 on, in whole beats to the end of the last image; gaps are 0."""
         end = max((address + image.size for address, image in self.images.items()), default=0)
-        found = np.zeros(-(-end // BEAT) * BEAT, np.uint8)
+        contents = np.zeros(-(-end // BEAT) * BEAT, np.uint8)
         for address, image in self.images.items():
-            found[address : address + image.size] = image
-        return found
+            contents[address : address + image.size] = image
+        return contents
 
     def reserve(self, size: int) -> int:
-        """Reserve so many bytes; return their address."""
+        """Reserve `size` bytes; return their address."""
         address = self.end
         self.end += -(-size // ALIGNMENT) * ALIGNMENT
         return address

@@ -1,4 +1,4 @@
-"""Registers of a core as data: RTL, model, driver, C header and documentation are made from one map."""
+"""Register map of a core as data: source of RTL, model, driver, C header and documentation."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ from typing import Any, Literal
 WORD = 4
 """Bytes of a register."""
 SIGNATURE = "signature"
-"""Name of the register that identifies a configuration: its value is a constant of the RTL."""
+"""Register that identifies a configuration, a constant of the RTL."""
 ENABLE = "_enable"
-"""Suffix of the RW register whose bits choose which bits of a W1C register raise that register's interrupt line."""
+"""Suffix of the RW register that enables, bit by bit, the interrupts of a W1C register."""
 
 Access = Literal["R", "W", "RW", "W1C", "W1S"]
-"""Access of a host: read, write, both, or read and clear, or set, a bit by writing a 1 to it."""
+"""Access of a host: read; write; both; clear, or set, a bit by writing a 1."""
 
 
 @dataclass(frozen=True)
 class RegisterField:
-    """Some bits of a register.
+    """Field of a register: `width` bits from bit `low`.
 
     Parameters
     ----------
     name : str
         An identifier.
-    low, width : int
-        Lowest bit and number of bits.
     summary : str
         One line.
     """
@@ -46,11 +44,11 @@ class RegisterField:
 
     @property
     def place(self) -> str:
-        """Text of its place in the register: ``bits 15:8``, ``bit 0``."""
+        """Text of the field's bits: ``bits 15:8``, ``bit 0``."""
         return f"bits {self.low + self.width - 1}:{self.low}" if self.width > 1 else f"bit {self.low}"
 
     def of(self, word: int) -> int:
-        """Extract the field from a register's word."""
+        """Value of the field in a register's word."""
         return (word & self.mask) >> self.low
 
 
@@ -65,16 +63,16 @@ class Register:
     offset : int
         Byte address.
     access : "R", "W", "RW", "W1C" or "W1S"
-        Kind of access that a host has.
+        Access of the host.
     summary : str
         One line.
     fields : tuple of RegisterField
-        Parts of the register, if it is more than one number. Each field of a W1C register is one bit, set by an event
-        of its name; each of a W1S register is one bit, which the core clears.
+        Fields, if the register is more than one number. Each field of a W1C register is one bit, set by the event of
+        the same name; each field of a W1S register is one bit, cleared by the core.
     reset : int
-        Value after reset of a register that the host writes and reads.
+        Value after reset of an RW register.
     locked : bool
-        Writes are ignored from the write of a command to the command's end.
+        If true, writes during a command are ignored.
     """
 
     name: str
@@ -86,18 +84,18 @@ class Register:
     locked: bool = False
 
     def field(self, name: str) -> RegisterField:
-        """Find a field by its name."""
+        """Field of a name."""
         return next(item for item in self.fields if item.name == name)
 
     def canonical(self) -> list[Any]:
-        """All that a host depends on, and no prose, as JSON has it."""
+        """Everything a host depends on, without prose, for JSON."""
         fields = [[item.name, item.low, item.width] for item in self.fields]
         return [self.name, self.offset, self.access, fields, self.reset, self.locked]
 
 
 @dataclass(frozen=True)
 class RegisterMap:
-    """Registers and the codes that they carry.
+    """Registers, and the codes in them.
 
     Parameters
     ----------
@@ -113,8 +111,8 @@ class RegisterMap:
     Raises
     ------
     ValueError
-        If two registers share a name or an offset, if they are out of order, between words or beyond the address bits,
-        if fields overlap, or if a reset value does not belong to its register.
+        If registers share a name or an offset, are out of order, between words or beyond the address bits, if fields
+        overlap, or if a reset value does not fit its register.
     """
 
     name: str
@@ -141,37 +139,35 @@ class RegisterMap:
                 raise ValueError(f"a field of {register.name} has more than one bit: it is set and cleared as one")
 
     def __iter__(self) -> Iterator[Register]:
-        """All registers, by offset."""
         return iter(self.registers)
 
     def __getitem__(self, name: str) -> Register:
-        """Find a register by its name."""
         for register in self.registers:
             if register.name == name:
                 return register
         raise KeyError(name)
 
     def accessed(self, *access: Access) -> tuple[Register, ...]:
-        """Registers with one of these accesses; `SIGNATURE`, a constant, is left out."""
+        """Registers with one of these accesses, without the constant `SIGNATURE`."""
         return tuple(item for item in self.registers if item.access in access and item.name != SIGNATURE)
 
     @property
     def events(self) -> tuple[tuple[Register, RegisterField], ...]:
-        """Events that the hardware reports: the fields of all W1C registers."""
+        """Events of the hardware: the fields of all W1C registers."""
         return tuple((register, item) for register in self.accessed("W1C") for item in register.fields)
 
     def enable(self, register: Register) -> Register | None:
-        """Find the register that enables the interrupt of a W1C register, if there is one."""
+        """Register that enables the interrupt of a W1C register, or None."""
         return next((item for item in self.registers if item.name == register.name + ENABLE), None)
 
     def canonical(self) -> dict[str, Any]:
-        """All that a host depends on, and no prose, as JSON has it."""
+        """Everything a host depends on, without prose, for JSON."""
         codes = {kind.__name__.lower(): {code.name.lower(): code.value for code in kind} for kind in self.codes}
         return {"registers": [register.canonical() for register in self.registers], "codes": codes}
 
 
 def c_header(registers: RegisterMap, memory_bits: int = 0) -> str:
-    """A C header: offsets, masks and shifts of fields, codes; with them bits of a byte address in memory, if any."""
+    """C header of offsets, masks and shifts of fields, codes, and the bits of a memory address, if not 0."""
     prefix = registers.name.upper()
     lines = [f"/* Registers of {registers.name}: byte offsets, fields and codes. Generated. */"]
     lines += [f"#ifndef {prefix}_H", f"#define {prefix}_H", ""]
@@ -193,7 +189,7 @@ def c_header(registers: RegisterMap, memory_bits: int = 0) -> str:
 
 
 def markdown(registers: RegisterMap) -> str:
-    """Tables for the documentation: registers with their fields, then each kind of code."""
+    """Markdown tables: registers with their fields, then each kind of code."""
     lines = ["| offset | name | access | |", "|---|---|---|---|"]
     for register in registers:
         lines.append(f"| 0x{register.offset:02X} | `{register.name}` | {register.access} | {register.summary} |")

@@ -11,7 +11,7 @@ _ACCESS: dict[Access, tuple[str, ...]] = {
     "R": ("sw = r", "hw = w"),
     "W": ("sw = w", "hw = r", "swmod"),
     "RW": ("sw = rw", "hw = r"),
-    # an event in the cycle of the write that clears it wins
+    # an event wins over a clear in the same cycle
     "W1C": ("sw = rw", "hw = w", "onwrite = woclr", "level intr", "precedence = hw"),
     "W1S": ("sw = rw", "hw = r", "onwrite = woset", "hwclr"),
 }
@@ -21,22 +21,18 @@ _RESERVED = (
     "nonsticky number onreadtype onwritetype posedge property r rclr ref reg regalign regfile rset ruser rw rw1 signal "
     "string struct sw this true type unsigned w w1 wclr woclr woset wot wr wset wuser wzc wzs wzt "
 )
-"""Words of the language, each between spaces."""
+"""Reserved words, each between spaces."""
 
 
 def systemrdl(registers: RegisterMap, signature: int | None = None) -> str:
-    """Write a register map as SystemRDL.
+    """SystemRDL of a register map.
 
-    A register without fields has one of 32 bits, ``value``. Bits of a RW register that no field names are kept and
-    given back all the same, and are a field ``unused``. Writes to locked registers are ignored while ``status.busy`` is
-    high (``swwel``); a map without this field has a signal ``locked`` for it. The bits of a W1C register raise an
-    interrupt where the register of the suffix `ENABLE` enables them.
+    A register without fields has one 32-bit field ``value``. Unnamed bits of an RW register are a field ``unused``,
+    which keeps written values. Writes to locked registers are ignored while ``status.busy`` is high (``swwel``), or, in
+    a map without this field, a signal ``locked``. Bits of a W1C register raise an interrupt if the register with the
+    suffix `ENABLE` enables them.
 
-    Parameters
-    ----------
-    registers : RegisterMap
-    signature : int, optional
-        Value of the constant register of this name; without it the value is not stated.
+    `signature` is the value of the constant register; without it no value is stated.
     """
     lines = [f"// Registers of {registers.name}. Generated."]
     for codes in registers.codes:
@@ -66,12 +62,12 @@ def _register(registers: RegisterMap, register: Register, signature: int | None)
         properties = ("sw = r", "hw = na")
     for name, low, width, summary in _fields(register):
         reset = register.reset if register.name != SIGNATURE else signature
-        own = [f"desc = {_text(summary)}", *properties]
+        properties_of_field = [f"desc = {_text(summary)}", *properties]
         if reset is not None:
-            own.append(f"reset = {width}'h{reset >> low & (1 << width) - 1:x}")
+            properties_of_field.append(f"reset = {width}'h{reset >> low & (1 << width) - 1:x}")
         if (codes := _codes_of(registers, register, name)) is not None:
-            own.append(f"encode = {codes}")
-        yield f"        field {{ {'; '.join(own)}; }} {_name(name)}[{low + width - 1}:{low}];"
+            properties_of_field.append(f"encode = {codes}")
+        yield f"        field {{ {'; '.join(properties_of_field)}; }} {_name(name)}[{low + width - 1}:{low}];"
     yield f"    }} {_name(register.name)} @ 0x{register.offset:02X};"
 
 
@@ -79,21 +75,21 @@ def _fields(register: Register) -> list[tuple[str, int, int, str]]:
     """Name, lowest bit, width and summary of each field."""
     if not register.fields:
         return [("value", 0, _BITS, register.summary)]
-    found = [(item.name, item.low, item.width, item.summary) for item in register.fields]
+    fields = [(item.name, item.low, item.width, item.summary) for item in register.fields]
     named = sum(item.mask for item in register.fields)
     low, number = 0, 0
     while register.access == "RW" and low < _BITS:
         width = next((bit for bit in range(_BITS - low) if named >> (low + bit) & 1), _BITS - low)
         if width:
             name = f"unused{number or ''}"
-            found.append((name, low, width, "kept and given back; write 0"))
+            fields.append((name, low, width, "kept and given back; write 0"))
             number += 1
         low += width or 1
-    return sorted(found, key=lambda field: field[1])
+    return sorted(fields, key=lambda field: field[1])
 
 
 def _codes_of(registers: RegisterMap, register: Register, field: str) -> str | None:
-    """Enumeration of the codes that a field carries: those of the register's name, or of the field's."""
+    """Enumeration for a field, by the register's or the field's name; None without codes."""
     for codes in registers.codes:
         kind = codes.__name__.lower()
         if field == f"{kind}_code" or (field == "value" and register.name == kind):
@@ -102,7 +98,7 @@ def _codes_of(registers: RegisterMap, register: Register, field: str) -> str | N
 
 
 def _references(registers: RegisterMap) -> Iterator[str]:
-    """Properties that refer to other fields: locks, and what enables an interrupt."""
+    """Properties with references to other fields: locks and interrupt enables."""
     if any(register.locked for register in registers):
         status = next((item for item in registers if item.name == "status"), None)
         lock = "status.busy" if status and any(item.name == "busy" for item in status.fields) else "locked"
@@ -123,7 +119,7 @@ def _enumeration(registers: RegisterMap, kind: str) -> str:
 
 
 def _name(name: str) -> str:
-    """Escape a name that is a word of the language."""
+    """Escape a name that is a reserved word."""
     return f"\\{name}" if f" {name} " in _RESERVED else name
 
 

@@ -1,1 +1,1 @@
-"""Datasets: the embedded digits, readers for files, and drifts."""
+"""Datasets: embedded digits, readers for files, and drifts."""

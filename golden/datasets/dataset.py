@@ -1,4 +1,4 @@
-"""Samples of a fine-tuning task: for pre-training, for tuning and for the test."""
+"""Samples of a fine-tuning task: for pre-training, tuning and test."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Inputs = NDArray[np.uint8] | NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Samples:
-    """Set of inputs and labels.
+    """Inputs and labels.
 
     Parameters
     ----------
     inputs : array, (n, *shape)
-        uint8 are pixels with the value byte / 255; float32 are values.
+        uint8 pixels with the value byte / 255, or float32 values.
     labels : array of int64, (n,)
     """
 
@@ -47,19 +47,12 @@ class Samples:
         return self.inputs.astype(np.float32, copy=False)
 
     def scaled(self, factor: float, where: str) -> Samples:
-        """Multiply float inputs by a factor, in float32.
-
-        Parameters
-        ----------
-        factor : float
-            1 leaves all as it is.
-        where : str
-            Origin of the samples for messages.
+        """Samples with float inputs times a factor, in float32; `where` is their origin for messages.
 
         Raises
         ------
         UserError
-            If the factor is not above 0 and finite, or the samples are bytes, whose value is always byte / 255.
+            If the factor is not finite and above 0, or scales bytes, which always mean byte / 255.
         """
         if not (isfinite(factor) and factor > 0):
             raise UserError(f"scale = {factor:g}: samples are multiplied by a factor above 0")
@@ -67,24 +60,18 @@ class Samples:
             return self
         if self.inputs.dtype == np.uint8:
             raise UserError(f"{where}: a scale has no meaning with bytes, whose value is byte / 255: leave it out")
-        with np.errstate(over="ignore"):  # infinity is reported by `check`
+        with np.errstate(over="ignore"):  # `check` reports infinity
             return replace(self, inputs=self.inputs * np.float32(factor))
 
     def check(self, where: str, classes: int | None = None) -> Samples:
         """Check the samples and return self.
 
-        Parameters
-        ----------
-        where : str
-            Origin of the samples for messages.
-        classes : int, optional
-            Number of classes, if known.
+        `where` is their origin for messages, `classes` the number of classes, if known.
 
         Raises
         ------
         UserError
-            If there are no samples, inputs and labels differ in length, a value is not finite, or a label is below 0 or
-            not below `classes`.
+            If the set is empty, inputs and labels differ in length, a value is not finite, or a label is out of range.
         """
         if len(self.inputs) != len(self.labels):
             raise UserError(f"{where}: {len(self.inputs)} inputs but {len(self.labels)} labels")
@@ -113,9 +100,9 @@ class Task:
     pretrain : Samples
         Samples before the drift.
     tune, test : Samples
-        Drifted samples; `test` is held out from both others.
+        Drifted samples; `test` overlaps neither of the other sets.
     scale : float
-        Factor by which the samples were multiplied when they were read.
+        Factor that scaled the samples after reading.
     """
 
     name: str
@@ -125,10 +112,10 @@ class Task:
     scale: float = 1.0
 
     def scaled(self, factor: float) -> Task:
-        """Multiply all samples by a factor, see `Samples.scaled`."""
+        """Task with all samples times a factor, see `Samples.scaled`."""
         parts = {part: getattr(self, part).scaled(factor, self.name) for part in ("pretrain", "tune", "test")}
-        found = replace(self, **parts, scale=self.scale * factor)
+        task = replace(self, **parts, scale=self.scale * factor)
         for part, samples in parts.items():
             if len(samples):
                 samples.check(f"{self.name}, {part}, scaled by {factor:g}")
-        return found
+        return task

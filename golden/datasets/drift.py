@@ -34,7 +34,13 @@ class Drift:
 
     @classmethod
     def parse(cls, text: str) -> Drift:
-        """Parse ``none``, ``rotate:90`` or ``camera``."""
+        """Drift of a text: ``none``, ``rotate:90`` or ``camera``.
+
+        Raises
+        ------
+        UserError
+            If the text has another form.
+        """
         kind, colon, number = text.partition(":")
         if kind in ("none", "camera") and not colon:
             return cls(kind)
@@ -47,13 +53,7 @@ class Drift:
         raise UserError(f"there is no drift {text!r}; there are: {', '.join(DRIFTS)}, as in rotate:90")
 
     def apply(self, task: Task, seed: int) -> Task:
-        """Apply the drift to the tuning and test samples of a task.
-
-        Parameters
-        ----------
-        task : Task
-        seed : int
-            Seed of the camera's noise.
+        """Task with drifted tuning and test samples; `seed` is for the camera's noise.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class Drift:
         """
         if self.kind == "none":
             return task
-        rng = np.random.default_rng((seed, 1))  # another stream than that of the shuffle
+        rng = np.random.default_rng((seed, 1))  # a stream other than the shuffle's
         return replace(
             task, tune=self._changed(task.tune, task.name, rng), test=self._changed(task.test, task.name, rng)
         )
@@ -78,7 +78,7 @@ class Drift:
 
 
 def rotate(images: Inputs, degrees: float) -> Inputs:
-    """Rotate images about their centre, counter-clockwise; same size, bilinear, zeros outside.
+    """Images rotated about their centre, counter-clockwise; same size, bilinear, zeros outside.
 
     Multiples of 90 degrees move the pixels of square images exactly.
 
@@ -86,7 +86,6 @@ def rotate(images: Inputs, degrees: float) -> Inputs:
     ----------
     images : array of uint8 or float32, (n, channels, height, width)
         uint8 results are rounded to the nearest byte, float32 results are not rounded.
-    degrees : float
     """
     turned = np.empty_like(images)
     for start in range(0, len(images), _AT_ONCE):
@@ -97,12 +96,11 @@ def rotate(images: Inputs, degrees: float) -> Inputs:
 
 
 def camera(images: Inputs, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Simulate a displaced camera: shift right by one pixel, 0.8 of the light, Gaussian noise of 0.05.
+    """Images of a displaced camera: shifted right by one pixel, 0.8 of the light, Gaussian noise of 0.05.
 
     Parameters
     ----------
     images : array of uint8, (n, channels, height, width)
-    rng : Generator
     """
     changed = np.empty(images.shape, np.uint8)
     for start in range(0, len(images), _AT_ONCE):

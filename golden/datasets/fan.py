@@ -22,7 +22,7 @@ from .npz import read_arrays
 STOP, NORMAL, DAMAGED = range(3)
 CLASSES = 3
 FEATURES = 256
-"""Features: the lower 256 of the 512 bins. The paper uses 256 and does not say which."""
+"""Features: the lower 256 of the 512 bins. The paper uses 256 bins without naming them."""
 _SILENT = ("silentA_1", "silentA_2", "silentB_1", "silentB_2")
 _NOISY = ("noisy_1", "noisy_2")
 
@@ -31,7 +31,7 @@ def runs_of(seed: int) -> tuple[str, str, str]:
     """Recordings to pre-train, to tune and to test on.
 
     Each has 470 samples of a normal and a damaged fan, as in the paper. The paper pre-trains on silent recordings,
-    tunes on one half of the noisy ones and tests on the other, without saying which: eight seeds cover all
+    tunes on one half of the noisy ones and tests on the other, without naming the halves: eight seeds cover all
     combinations.
     """
     tuned = seed % 2
@@ -39,7 +39,7 @@ def runs_of(seed: int) -> tuple[str, str, str]:
 
 
 def fan(damage: int, data_dir: Path | None, seed: int = 0) -> Task:
-    """Load the task: pre-train in a silent room, tune and test beside a ventilation fan.
+    """Task: pre-train in a silent room, tune and test beside a ventilation fan.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def fan(damage: int, data_dir: Path | None, seed: int = 0) -> Task:
 
 
 def stop_begins(spectra: NDArray[Any], where: str = "recording") -> int:
-    """First row in which the fan stands still.
+    """First row with the fan at rest.
 
-    Decided by the sum of all 512 bins of a row: at the lowest speed 31 to 53 in the silent rooms and 56 to 72 beside
-    the ventilation fan, at rest 9 to 12 and 28 to 39. The border is half way between the medians of the two, and rest
-    begins after the last row above it: at row 176 to 181 of 235, not always the 176.25 of a division by four. One or
-    two rows of a recording, while the fan runs down, could be counted either way.
+    The sum of all 512 bins of a row decides. At the lowest speed it is 31 to 53 in the silent rooms and 56 to 72 beside
+    the ventilation fan; at rest 9 to 12 and 28 to 39. The border is half way between both medians, and rest begins
+    after the last row above it: at row 176 to 181 of 235, not always the 176.25 of a division by four. One or two rows
+    of a recording, during the run-down, are ambiguous.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Search for the files of a task in the folder that the user gives; nothing is downloaded."""
+"""Search for a task's files in the user's folder; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..errors import UserError
 def find(
     task: str, data_dir: Path | None, folder: str, names: Sequence[str], endings: Sequence[str] = ("",)
 ) -> list[Path]:
-    """Find all files of a task in one folder.
+    """Paths of all files of a task in one folder.
 
     Parameters
     ----------
@@ -20,9 +20,9 @@ def find(
     data_dir : Path or None
         Value of ``--data-dir``.
     folder : str
-        Subfolder of `data_dir` that is searched first, before `data_dir` itself.
+        Subfolder of `data_dir`, searched before `data_dir` itself.
     names : sequence of str
-        File names; all are required.
+        Required file names.
     endings : sequence of str
         Possible suffixes of a name, the preferred one first.
 
@@ -31,19 +31,21 @@ def find(
     UserError
         If a file is missing; the text lists folders and names.
     """
-    some = ", ".join(f"{name}[{'|'.join(filter(None, endings))}]" if any(endings) else name for name in names)
+    required = ", ".join(f"{name}[{'|'.join(filter(None, endings))}]" if any(endings) else name for name in names)
     if data_dir is None:
-        raise UserError(f"{task} needs files: {some}; give their folder, or the parent of {folder}/, as --data-dir")
+        raise UserError(f"{task} needs files: {required}; give their folder, or the parent of {folder}/, as --data-dir")
     if not data_dir.is_dir():
         raise UserError(f"--data-dir {data_dir}: no such folder")
     folders = (data_dir / folder, data_dir)
-    found = [[_first(place, name, endings) for name in names] for place in folders]
-    complete = [files for files in found if None not in files]
+    paths = [[_first(place, name, endings) for name in names] for place in folders]
+    complete = [files for files in paths if None not in files]
     if complete:
         return [path for path in complete[0] if path]
-    best = max(found, key=lambda files: sum(path is not None for path in files))
+    best = max(paths, key=lambda files: sum(path is not None for path in files))
     missing = ", ".join(name for name, path in zip(names, best, strict=True) if not path)
-    raise UserError(f"{task} needs {some} in {folders[0]} or {folders[1]}, but not found: {missing} (see --data-dir)")
+    raise UserError(
+        f"{task} needs {required} in {folders[0]} or {folders[1]}, but not found: {missing} (see --data-dir)"
+    )
 
 
 def _first(place: Path, name: str, endings: Sequence[str]) -> Path | None:

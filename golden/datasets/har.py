@@ -1,9 +1,8 @@
 """Human activity from a phone's motion sensors: the HAR task of Skip2-LoRA (section 5.1).
 
-Source: UCI "Human Activity Recognition Using Smartphones" (Anguita et al., ESANN 2013), as `har.npz` with the
-arrays X_train (7352, 561) float32 in -1 to 1, y_train (7352,) 1 to 6, subject_train (7352,), and X_test, y_test,
-subject_test with 2947 rows; the windows of a subject are
-in the order of the original files.
+Source: UCI "Human Activity Recognition Using Smartphones" (Anguita et al., ESANN 2013), as `har.npz` with the arrays
+X_train (7352, 561) float32 in -1 to 1, y_train (7352,) 1 to 6, subject_train (7352,), and X_test, y_test, subject_test
+with 2947 rows; the windows of a subject are in the order of the original files.
 """
 
 from __future__ import annotations
@@ -27,15 +26,14 @@ the paper has 694."""
 
 
 def har(data_dir: Path | None) -> Task:
-    """Load the task: pre-train on most subjects, tune and test on five that move differently.
+    """Task: pre-train on most subjects, tune and test on five with different motions.
 
-    Pre-training takes the official training part without the drifted subjects: exactly the paper's 5,894 windows. The
-    drifted ones come from both parts (9 is in the official test part). The paper does not say which of their windows
-    are used for tuning. Here it is the first ones of each subject and activity, in the order of the file: a device is
-    tuned on its users and tested on later data. Of a dozen splits tried in float32, this one has the paper's 1,050
-    windows and comes closest to its accuracies, which depend strongly on the split. A random split gives 98 percent,
-    because windows overlap by a half; here only the first test window of a subject and activity may overlap a tuning
-    window.
+    Pre-training takes the official training part without the drifted subjects: exactly the paper's 5,894 windows.
+    Drifted subjects come from both parts (subject 9 is in the official test part). The paper does not name their tuning
+    windows. Here the first windows of each subject and activity, in file order, are for tuning: a device is tuned on
+    its users and tested on later data. Of a dozen splits tried in float32 this one has the paper's 1,050 windows and
+    comes closest to its accuracies, which depend strongly on the split. A random split gives 98 percent, because
+    windows overlap by a half; here only the first test window of a subject and activity may overlap a tuning window.
 
     Parameters
     ----------
@@ -54,10 +52,12 @@ def har(data_dir: Path | None) -> Task:
             f"{path}: no windows of subject {', '.join(map(str, sorted(absent)))}, which is one of the drifted subjects"
         )
     rows = [
-        np.flatnonzero((subject == one) & (everyone.labels == label)) for one in DRIFTED for label in range(CLASSES)
+        np.flatnonzero((subject == drifted) & (everyone.labels == label))
+        for drifted in DRIFTED
+        for label in range(CLASSES)
     ]
-    tune = np.concatenate([some[:TUNE_EACH] for some in rows])
-    held_out = np.concatenate([some[TUNE_EACH:] for some in rows])
+    tune = np.concatenate([window_rows[:TUNE_EACH] for window_rows in rows])
+    held_out = np.concatenate([window_rows[TUNE_EACH:] for window_rows in rows])
     before = train[np.flatnonzero(~np.isin(train_subject, DRIFTED))]
     return Task(
         "har",

@@ -1,8 +1,8 @@
-"""Tasks on images: scikit-learn's digits, and MNIST and Fashion-MNIST from their four IDX files, plain or gzipped.
+"""Image tasks: scikit-learn's digits, and MNIST and Fashion-MNIST from their four IDX files, plain or gzipped.
 
-An IDX file is two zero bytes, the type of a value (8 for uint8, the only one read here), the number of dimensions, each
-dimension as four bytes, big end first, and then the values, the last dimension fastest. Source: the MNIST page, "The
-IDX file format".
+An IDX file has two zero bytes, the type of a value (only 8, uint8, is read here), the number of dimensions, each
+dimension in four bytes, big-endian, and the values, the last dimension fastest. Source: the MNIST page, "The IDX file
+format".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3
 
 
 def mnist(name: str, data_dir: Path | None, seed: int) -> Task:
-    """Load the task: pre-train on the training images, tune on 1,024 random test images, test on the others; no drift.
+    """Task: pre-train on the training images, tune on 1,024 random test images, test on the others; no drift.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ PRETRAINED, TUNED = 800, 500
 
 
 def digits(seed: int) -> Task:
-    """Load the 1,797 images in random order, split in three, without drift.
+    """Task: the 1,797 digits in random order, split in three, without drift.
 
     Images are (n, 1, 8, 8); their 17 grey levels 0 to 16 are scaled to 0 to 255. Source: the test part of "Optical
     Recognition of Handwritten Digits", UCI, from scikit-learn.
@@ -84,18 +84,14 @@ _LIMIT = 1 << 30
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """Read one file of uint8 values.
+    """Array of uint8 from one IDX file.
 
     Parameters
     ----------
     path : Path
-        Gzip is recognised by the content, not by the name, as browsers may unpack a file without renaming it.
+        Gzip is recognised by content, as browsers may unpack a file without renaming it.
     dimensions : int
         Required dimensions: 3 for images (n, height, width), 1 for labels (n,).
-
-    Returns
-    -------
-    array of uint8
 
     Raises
     ------
@@ -114,7 +110,13 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 
 
 def read_pair(images: Path, labels: Path) -> Samples:
-    """Read images (n, 1, height, width) and their labels from two files."""
+    """Images (n, 1, height, width) and labels from two files.
+
+    Raises
+    ------
+    UserError
+        As `read_idx`, or if both files differ in length.
+    """
     pixels, classes = read_idx(images, 3), read_idx(labels, 1)
     if len(pixels) != len(classes):
         raise UserError(f"{images} has {len(pixels)} images but {labels} has {len(classes)} labels")
@@ -146,7 +148,7 @@ def _parse(file: IO[bytes], path: Path, dimensions: int) -> NDArray[np.uint8]:
     expected = prod(shape)
     if expected > _LIMIT:
         raise UserError(f"{path}: the header declares {expected} values {shape}; at most {_LIMIT} are read")
-    # a buffered file makes room for all that it is asked for
+    # a buffered read allocates the requested size
     most = (path.stat().st_size + 1) * (DEFLATE if isinstance(file, gzip.GzipFile) else 1)
     if expected > most:
         raise UserError(f"{path}: the header declares {expected} values {shape}, the file has at most {most}")

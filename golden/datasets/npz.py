@@ -1,10 +1,10 @@
-"""Task from a user's NPZ file, which is not trusted: no pickles, no more memory than it declares.
+"""Task from an untrusted NPZ file: no pickles, no more memory than declared.
 
 Keys, as ``np.savez(file, x_tune=..., y_tune=..., ...)`` writes them:
 
 =======================  ==========================================================================
-x_tune, x_test           (n, features), (n, channels, height, width) or (n, channels, length), which
-                         is (n, channels, 1, length); uint8 are pixels with the value byte / 255;
+x_tune, x_test           (n, features), (n, channels, height, width) or (n, channels, length), read
+                         as (n, channels, 1, length); uint8 are pixels with the value byte / 255;
                          floats of any width are converted to float32
 y_tune, y_test           (n,) integers, the classes counted from 0
 x_train, y_train         samples to pre-train on; may be omitted if a checkpoint is given
@@ -28,7 +28,7 @@ from .dataset import Inputs, Samples, Task
 
 
 def npz(path: Path, classes: int | None = None, scale: float = 1.0) -> Task:
-    """Read a task from an NPZ file.
+    """Task of an NPZ file, with empty `pretrain` if the file has none.
 
     Parameters
     ----------
@@ -36,12 +36,7 @@ def npz(path: Path, classes: int | None = None, scale: float = 1.0) -> Task:
     classes : int, optional
         Number of classes of the network, if known.
     scale : float
-        Factor by which float samples are multiplied, see `Samples.scaled`.
-
-    Returns
-    -------
-    Task
-        With empty `pretrain` if the file has no such samples.
+        Factor of float samples, see `Samples.scaled`.
     """
     arrays = read_arrays(path, ("x_tune", "y_tune", "x_test", "y_test"), ("x_train", "y_train"))
     if ("x_train" in arrays) != ("y_train" in arrays):
@@ -58,23 +53,14 @@ def npz(path: Path, classes: int | None = None, scale: float = 1.0) -> Task:
 
 
 def inputs_of(path: Path, scale: float = 1.0) -> Samples:
-    """Read samples without labels from an NPZ file: its array x_test, or else x_tune or x_train.
+    """Samples of an NPZ file with labels 0: its array x_test, or else x_tune or x_train.
 
-    Parameters
-    ----------
-    path : Path
-    scale : float
-        Factor by which float samples are multiplied, see `Samples.scaled`.
-
-    Returns
-    -------
-    Samples
-        Their labels are 0.
+    `scale` is the factor of float samples, see `Samples.scaled`.
 
     Raises
     ------
     UserError
-        If there is no such array, or it does not hold samples.
+        If the file has no such array, or an array of another kind.
     """
     parts = ("test", "tune", "train")
     arrays = read_arrays(path, (), (f"x_{part}" for part in parts))
@@ -82,8 +68,8 @@ def inputs_of(path: Path, scale: float = 1.0) -> Samples:
     if part is None:
         raise UserError(f"{path}: no array x_test, x_tune or x_train")
     inputs = arrays[f"x_{part}"]
-    found = _samples({f"x_{part}": inputs, f"y_{part}": np.zeros(inputs.shape[:1], np.int64)}, part, path, None)
-    return found.scaled(scale, str(path))
+    samples = _samples({f"x_{part}": inputs, f"y_{part}": np.zeros(inputs.shape[:1], np.int64)}, part, path, None)
+    return samples.scaled(scale, str(path))
 
 
 def _samples(arrays: Arrays, part: str, path: Path, classes: int | None) -> Samples:
@@ -106,39 +92,34 @@ def _samples(arrays: Arrays, part: str, path: Path, classes: int | None) -> Samp
 
 
 def _float32(inputs: NDArray[np.floating[Any]]) -> Inputs:
-    # values beyond float32 become infinity, which `Samples.check` reports
+    # values beyond float32 become infinity, reported by `Samples.check`
     with np.errstate(over="ignore"):
         return inputs.astype(np.float32)
 
 
 LIMIT = 4 << 30
-"""Largest size in bytes of all arrays read from one archive, unpacked: 20 times MNIST in float32."""
+"""Largest unpacked size in bytes of all arrays from one archive: 20 times MNIST in float32."""
 
 DEFLATE = 1032
-"""Most bytes that one byte of gzip or of an NPZ unpacks to."""
+"""Largest number of bytes from one byte of gzip or of an NPZ."""
 
 Arrays = dict[str, NDArray[Any]]
 
 
 def names_of(path: Path) -> list[str]:
-    """Names of all arrays of an archive that `read_arrays` has read."""
+    """Names of all arrays of an archive already read by `read_arrays`."""
     with zipfile.ZipFile(path) as archive:
         return [info.filename.removesuffix(".npy") for info in archive.infolist()]
 
 
 def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> Arrays:
-    """Read named arrays; others in the archive are not read.
+    """Named arrays of an archive, in native byte order; others are not read.
 
     Parameters
     ----------
     path : Path
     required, optional : iterable of str
-        Keys as given to ``np.savez``.
-
-    Returns
-    -------
-    dict of str to array
-        In the machine's order of bytes.
+        Keys as in ``np.savez``.
 
     Raises
     ------
@@ -156,7 +137,7 @@ def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = (
             size = sum(info.file_size for info in wanted.values())
             if size > LIMIT:
                 raise UserError(f"{path}: unpacks to {size} bytes, more than the limit of {LIMIT}")
-            # NumPy makes room for what is declared; other compressions than deflate are not NumPy's
+            # NumPy allocates the declared size; it writes no other compression than deflate
             if size > (path.stat().st_size + 1) * DEFLATE:
                 raise UserError(f"{path}: damaged (its {path.stat().st_size} bytes cannot hold {size})")
             return {key: _array(archive, info, f"{path}: {key}") for key, info in wanted.items()}

@@ -29,7 +29,7 @@ TASKS = (*_TASKS, "npz:FILE")
 
 
 def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: int = 0, scale: float = 1.0) -> Task:
-    """Load a task by name.
+    """Task of a name.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: 
     seed : int, at least 0
         Seed of random splits and noise.
     scale : float
-        Factor by which float samples are multiplied, see `Samples.scaled`.
+        Factor of float samples, see `Samples.scaled`.
 
     Raises
     ------
     UserError
-        If there is no such task or drift, or its files are missing or wrong.
+        If the task or the drift is unknown, or files are missing or wrong.
     """
     if seed < 0:
         raise UserError(f"a seed is at least 0, not {seed}")
@@ -58,7 +58,7 @@ def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: 
 
 
 def network_for(name: str) -> str:
-    """Name of the preset network of a task.
+    """Name of a task's preset network.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Memories on the chip: kinds of RAM, and the plan that gives each memory of a block its kind."""
+"""On-chip memories: kinds of RAM, and the plan that assigns a kind to each memory of a block."""

@@ -1,8 +1,8 @@
-"""Blocks of RAM that a memory takes on an UltraScale+ device, by its depth, width and ports.
+"""RAM blocks of a memory on an UltraScale+ device, by depth, width and ports.
 
-The rules are those of open synthesis, Yosys's ``memory_libmap`` with the costs of its library. A memory that is deeper
-than an aspect is cut into segments, which stand side by side in the blocks with a multiplexer behind. Segments begin
-at a byte, as each has a write enable.
+The rules are those of open synthesis, Yosys's ``memory_libmap`` with its library's costs. A memory deeper than an
+aspect ratio is cut into parallel segments with a multiplexer at the output. Each segment begins at a byte, as it has a
+write enable.
 """
 
 from __future__ import annotations
@@ -11,26 +11,18 @@ from dataclasses import dataclass
 from functools import cache
 
 RAMB18, RAMB36 = 18 * 1024, 36 * 1024
-"""Bits of the two block RAMs, parity included."""
+"""Bits of both block RAMs, parity included."""
 _COST = {RAMB18: 129, RAMB36: 257}
 _MUX = 0.5
-"""Cost of a bit of a multiplexer, per segment behind the first."""
+"""Cost of a multiplexer bit, for each segment after the first."""
 _BYTE = 9
 URAM_ROWS, URAM_WIDTH = 4096, 72
-"""The aspect of a URAM288; its bytes have 8 or 9 bits."""
+"""Aspect ratio of a URAM288; its bytes have 8 or 9 bits."""
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """Blocks of RAM.
-
-    Parameters
-    ----------
-    bram36 : float
-        Block RAMs of 36 Kib; one of 18 Kib is a half.
-    uram : int
-        UltraRAMs.
-    """
+    """RAM blocks: `bram36` block RAMs of 36 Kib, an 18 Kib block counts a half; `uram` UltraRAMs."""
 
     bram36: float = 0
     uram: int = 0
@@ -44,7 +36,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Fit:
-    """A memory in blocks of one kind and aspect.
+    """A memory in blocks of one kind and aspect ratio.
 
     Parameters
     ----------
@@ -53,9 +45,9 @@ class Fit:
     count : int
         Number of blocks.
     rows, width : int
-        Aspect.
+        Aspect ratio.
     segments : int
-        Segments that the memory's rows are cut into.
+        Segments of the memory's rows.
     """
 
     primitive: str
@@ -66,7 +58,6 @@ class Fit:
 
     @property
     def blocks(self) -> Blocks:
-        """The blocks."""
         if self.primitive == "URAM288":
             return Blocks(uram=self.count)
         return Blocks(bram36=self.count / (1 if self.primitive == "RAMB36E2" else 2))
@@ -74,16 +65,14 @@ class Fit:
 
 @cache
 def block_rams(depth: int, width: int, two_way: bool = False, constant: bool = False) -> Fit:
-    """Fit a memory into block RAM in the aspect that costs least.
+    """Cheapest fit of a memory of `depth` words of `width` bits in block RAM.
 
     Parameters
     ----------
-    depth, width : int
-        Words, and bits of each.
     two_way : bool
-        One of two ports reads and writes, which takes the widest aspect away.
+        True if one of two ports reads and writes, which excludes the widest aspect ratio.
     constant : bool
-        Nothing writes.
+        True for a ROM.
     """
     fits = []
     for bits, cost in _COST.items():
@@ -96,18 +85,15 @@ def block_rams(depth: int, width: int, two_way: bool = False, constant: bool = F
                 count = -(-segments * each // aspect)
                 total = count * cost + _MUX * (segments - 1) * width
                 fits.append((total, Fit("RAMB18E2" if bits == RAMB18 else "RAMB36E2", count, rows, aspect, segments)))
-    return min(fits, key=lambda one: one[0])[1]
+    return min(fits, key=lambda priced: priced[0])[1]
 
 
 @cache
 def ultra_rams(depth: int, width: int, one_address: bool = False) -> Fit:
-    """Fit a memory into UltraRAM.
+    """Cheapest fit of a memory of `depth` words of `width` bits in UltraRAM.
 
-    Parameters
-    ----------
-    depth, width : int
-    one_address : bool
-        Reads and writes have one address, and exclude each other: both ports of a block may serve one word.
+    With `one_address` reads and writes share an address and exclude each other: both ports of a block may serve one
+    word.
     """
     fits = []
     for ports in (1, 2) if one_address else (1,):
@@ -115,4 +101,4 @@ def ultra_rams(depth: int, width: int, one_address: bool = False) -> Fit:
         segments = -(-depth // rows)
         count = min(-(-segments * -(-width // byte) * byte // bits) for byte in (8, 9))
         fits.append(Fit("URAM288", count, rows, bits, segments))
-    return min(fits, key=lambda one: one.count)
+    return min(fits, key=lambda fit: fit.count)

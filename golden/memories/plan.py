@@ -1,4 +1,4 @@
-"""Plan of a block's memories: which kind of RAM each one is on a device, and the blocks that they take."""
+"""Plan of a block's memories: kind of RAM of each on a device, and RAM blocks."""
 
 from __future__ import annotations
 
@@ -15,17 +15,12 @@ Kind = Literal["distributed", "block", "ultra"]
 """Values of the attribute ``ram_style``: LUT RAM, block RAM, UltraRAM."""
 KIND_NAMES: dict[Kind, str] = {"distributed": "LUT RAM", "block": "block RAM", "ultra": "UltraRAM"}
 LUT_ROWS = 64
-"""Most rows in LUT RAM, unless a memory says otherwise: those of one RAM64M8."""
+"""Default largest depth in LUT RAM: the rows of one RAM64M8."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """Blocks of RAM of a device; by default those of the XCK26, which has all kinds.
-
-    Parameters
-    ----------
-    bram36, uram : int
-    """
+    """RAM blocks of a device, by default the XCK26's."""
 
     bram36: int = 144
     uram: int = 64
@@ -33,28 +28,28 @@ class Device:
 
 @dataclass(frozen=True)
 class MemoryShape:
-    """Memories of a block that are alike, and of one kind.
+    """Memories of a block with equal shape and kind.
 
     Parameters
     ----------
     name : str
-        What they hold; no two of a block have one name.
+        Contents; unique within a block.
     depth, width : int
         Words, and bits of a word.
     count : int
         Number of memories.
     reads : int
-        Ports that read: each has a copy, but for `two_way`.
+        Read ports: a copy each, unless `two_way`.
     two_way : bool
-        A port that writes also reads, and another one reads.
+        True if a write port also reads, beside another read port.
     one_address : bool
-        Reads and writes have one address, and exclude each other.
+        True if reads and writes share an address and exclude each other.
     constant : bool
-        Nothing writes; the contents come with the configuration, which UltraRAM does not take.
+        True for contents from the configuration, without writes; excludes UltraRAM.
     lut_rows : int
-        Most words with which they are LUT RAM.
+        Largest depth in LUT RAM.
     ultra : bool
-        They may be UltraRAM where a device has it: large ones, as a plan tries all choices.
+        True if UltraRAM is allowed; for large memories only, as a plan tries all choices.
     """
 
     name: str
@@ -70,19 +65,19 @@ class MemoryShape:
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
-        """Kinds that a plan may choose, the one that every device has first."""
+        """Kinds that a plan may choose; the first exists on every device."""
         if self.depth <= self.lut_rows:
             return ("distributed",)
         return ("block", "ultra") if self.ultra and not self.constant else ("block",)
 
     def fit(self, kind: Kind) -> Fit | None:
-        """One of the memories, of one port that reads, in blocks of a kind; None in LUT RAM."""
+        """Blocks of one memory with one read port in a kind; None for LUT RAM."""
         if kind == "ultra":
             return ultra_rams(self.depth, self.width, self.one_address)
         return block_rams(self.depth, self.width, self.two_way, self.constant) if kind == "block" else None
 
     def blocks(self, kind: Kind) -> Blocks:
-        """Blocks of all of the memories in a kind."""
+        """Blocks of all these memories in a kind."""
         fit = self.fit(kind)
         return fit.blocks * (self.count * (1 if self.two_way else self.reads)) if fit else Blocks()
 
@@ -91,14 +86,9 @@ class MemoryShape:
 class MemoryPlan:
     """Kinds of a block's memories on a device.
 
-    Of all choices that fit, or else come nearest, it is the one with the smallest sum of the shares of the device's
-    block RAMs and UltraRAMs, to which half of the larger share is added: blocks are worth what the device has of them,
-    and neither of the two runs out while there is much of the other.
-
-    Parameters
-    ----------
-    device : Device
-    memories : tuple of MemoryShape
+    Of all choices that fit, or else come nearest, the plan minimises the sum of the used fractions of block RAM and of
+    UltraRAM, plus half of the larger fraction. Blocks are so weighted by their number on the device, and neither kind
+    runs out while the other is plentiful.
     """
 
     device: Device
@@ -106,59 +96,57 @@ class MemoryPlan:
 
     @cached_property
     def kinds(self) -> dict[MemoryShape, Kind]:
-        """Kind of each memory: all of the plan that the RTL depends on."""
+        """Kind of each memory; the RTL depends on nothing else of the plan."""
         return dict(zip(self.memories, _cheapest(self.memories, self.device), strict=True))
 
     def kind(self, memory: MemoryShape) -> Kind:
-        """Kind of a memory; one that the plan does not know, such as a FIFO, has its first one on any device."""
+        """Kind of a memory; for unplanned memories, such as FIFOs, the first one."""
         return self.kinds.get(memory, memory.kinds[0])
 
     @property
     def table(self) -> list[tuple[str, str, str, str, str]]:
-        """Rows of a table for people: what memories hold, their number, rows x bits, kind, and blocks."""
+        """Rows of a table: contents, number, rows x bits, kind, and blocks of the memories."""
         rows = []
-        for one, kind in self.kinds.items():
-            fit, taken = one.fit(kind), one.blocks(kind)
+        for memory, kind in self.kinds.items():
+            fit, taken = memory.fit(kind), memory.blocks(kind)
             count = f"{taken.uram:g} URAM" if kind == "ultra" else f"{taken.bram36:g} BRAM36"
             text = f"{count} of {fit.rows} x {fit.width}" if fit else ""
             if fit and fit.segments > 1:
                 text += f", {fit.segments} deep"
-            rows.append((one.name, str(one.count), f"{one.depth} x {one.width}", KIND_NAMES[kind], text))
+            rows.append((memory.name, str(memory.count), f"{memory.depth} x {memory.width}", KIND_NAMES[kind], text))
         return rows
 
     @property
     def blocks(self) -> Blocks:
-        """Blocks of all memories."""
         return total(memory.blocks(kind) for memory, kind in self.kinds.items())
 
 
 def total(blocks: Iterable[Blocks]) -> Blocks:
-    """Add blocks."""
+    """Sum of blocks."""
     return reduce(add, blocks, Blocks())
 
 
 def _cheapest(memories: Sequence[MemoryShape], device: Device) -> tuple[Kind, ...]:
-    """Choose the kinds of memories."""
+    """Kinds of the memories of the cheapest plan."""
     choices = [memory.kinds if device.uram else memory.kinds[:1] for memory in memories]
-    free = [at for at, kinds in enumerate(choices) if len(kinds) > 1]
-    costs = {(at, kind): memories[at].blocks(kind) for at, kinds in enumerate(choices) for kind in kinds}
-    fixed = total(costs[at, kinds[0]] for at, kinds in enumerate(choices) if len(kinds) == 1)
+    free = [index for index, kinds in enumerate(choices) if len(kinds) > 1]
+    costs = {(index, kind): memories[index].blocks(kind) for index, kinds in enumerate(choices) for kind in kinds}
+    fixed = total(costs[index, kinds[0]] for index, kinds in enumerate(choices) if len(kinds) == 1)
 
     def cost(kinds: tuple[Kind, ...]) -> tuple[float, float]:
-        blocks = total((fixed, *(costs[at, kind] for at, kind in zip(free, kinds, strict=True))))
+        blocks = total((fixed, *(costs[index, kind] for index, kind in zip(free, kinds, strict=True))))
         shares = [blocks.bram36 / device.bram36, blocks.uram / device.uram if device.uram else 0]
         return max(1.0, *shares), sum(shares) + max(shares) / 2
 
-    tried: Iterable[tuple[Kind, ...]] = product(*(choices[at] for at in free))
+    tried: Iterable[tuple[Kind, ...]] = product(*(choices[index] for index in free))
     cheapest: tuple[Kind, ...] = min(tried, key=cost)
     best = iter(cheapest)
     return tuple(next(best) if len(kinds) > 1 else kinds[0] for kinds in choices)
 
 
 LUT_ENTRIES = 127
-"""Most entries of a FIFO in LUT RAM."""
+"""Largest depth of a FIFO in LUT RAM."""
 
 
 def fifo_memory(name: str, depth: int, width: int) -> MemoryShape:
-    """Memory of a FIFO."""
     return MemoryShape(name, depth, width, lut_rows=LUT_ENTRIES)

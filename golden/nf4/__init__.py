@@ -1,1 +1,1 @@
-"""4-bit NormalFloat (NF4): the codec, and the quantiser and dequantiser blocks."""
+"""4-bit NormalFloat (NF4): codec, quantiser and dequantiser."""

@@ -1,8 +1,7 @@
-"""4-bit NormalFloat (QLoRA, appendix E) for the forward cache: quantise, dequantise, pack, in integers without a
-divider.
+"""4-bit NormalFloat codec (QLoRA, appendix E) for the forward cache, in integers without a divider.
 
-A block of Q8.16 values has one scale, its largest magnitude. A value's code is the number of thresholds below it,
-where the thresholds are the midpoints of neighbouring levels times the scale. The contract in words: docs/nf4.md.
+A block of Q8.16 values has one scale, its largest magnitude. A value's code is the number of thresholds below it;
+thresholds are midpoints of neighbouring levels times the scale. The contract in words: docs/nf4.md.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ SCALE_BYTES = 4
 
 
 def quantise(values: Integers) -> tuple[Codes, Integers]:
-    """Quantise blocks to codes and scales.
+    """Codes and scales of blocks.
 
     A value at a threshold gets the lower code. A block of zeros has scale 0 and codes 0, and is dequantised to zeros.
 
@@ -56,12 +55,12 @@ def quantise(values: Integers) -> tuple[Codes, Integers]:
     codes : array of uint8, (..., length)
         0 to 15.
     scales : array of int64, (...)
-        Largest magnitude, Q8.16; for -128, which is beyond the format, the largest positive number.
+        Largest magnitude, Q8.16; for -128, outside the format, the largest positive number.
 
     Raises
     ------
     UserError
-        If the values are not Q8.16 integers, or there is no block.
+        If the values are not Q8.16 integers, or a block is empty.
     """
     _check_blocks(values)
     _check_integers("a value", values, Q8_16.minimum, Q8_16.maximum)
@@ -70,13 +69,13 @@ def quantise(values: Integers) -> tuple[Codes, Integers]:
 
 
 def codes_of(values: Integers, scales: Integers) -> Codes:
-    """Quantise values of blocks (..., length) whose scales (...) are known; any value has a code."""
-    # an integer is above a real number if and only if it is above the floor of it
+    """Codes of blocks (..., length) with known scales (...); any value has a code."""
+    # an integer exceeds a real number exactly if it exceeds the number's floor
     return _count_below(values, (scales[..., None] * THRESHOLDS) >> THRESHOLD_FRACTION)
 
 
 def dequantise(codes: Codes, scales: Integers) -> Integers:
-    """Dequantise: levels times scales, rounded half to even to Q8.16, (..., length).
+    """Values of blocks, (..., length): levels times scales, rounded half to even to Q8.16.
 
     Parameters
     ----------
@@ -99,23 +98,14 @@ def dequantise(codes: Codes, scales: Integers) -> Integers:
 
 
 def quantise_floats(values: Floats) -> Floats:
-    """Quantise to NF4 and dequantise in float32, for the float engine.
+    """Values (..., length) quantised to NF4 and dequantised in float32, for the float engine.
 
-    The rules are the same without the rounding of integers: exact thresholds, level times scale in float32.
-
-    Parameters
-    ----------
-    values : array of float32, (..., length)
-        A block along the last axis.
-
-    Returns
-    -------
-    array of float32, (..., length)
+    The rules are those of the integers without rounding: exact thresholds, level times scale in float32.
 
     Raises
     ------
     UserError
-        If a value is another type, NaN or infinite, or there is no block.
+        If a value has another type, is NaN or infinite, or a block is empty.
     """
     _check_blocks(values)
     if values.dtype != np.float32:
@@ -133,8 +123,8 @@ def quantise_floats(values: Floats) -> Floats:
 class RecordLayout:
     """Layout of a sample's record in the forward cache.
 
-    All codes, two per byte, the first in the high nibble, without gaps between blocks; for an odd number the last low
-    nibble is 0. Then all scales, four bytes each, little-endian. For LeNet-5: 895 + 100 bytes.
+    First all codes, two a byte, the first in the high nibble, without gaps between blocks; for an odd number the last
+    low nibble is 0. Then all scales, four bytes each, little-endian. For LeNet-5: 895 + 100 bytes.
 
     Parameters
     ----------
@@ -144,7 +134,7 @@ class RecordLayout:
     Raises
     ------
     UserError
-        If a block is empty, or there is none.
+        If `blocks` or a block is empty.
     """
 
     blocks: tuple[tuple[int, int], ...]
@@ -155,36 +145,26 @@ class RecordLayout:
 
     @cached_property
     def values(self) -> int:
-        """Number of values of a sample."""
+        """Values of a sample."""
         return sum(count * length for count, length in self.blocks)
 
     @cached_property
     def scales(self) -> int:
-        """Number of scales of a sample, one per block."""
+        """Scales of a sample, one a block."""
         return sum(count for count, _ in self.blocks)
 
     @property
     def code_bytes(self) -> int:
-        """Number of bytes of a record's codes."""
+        """Bytes of a record's codes."""
         return -(-self.values // 2)
 
     @property
     def bytes(self) -> int:
-        """Number of bytes of a record."""
+        """Bytes of a record."""
         return self.code_bytes + SCALE_BYTES * self.scales
 
     def quantise(self, values: Integers) -> Codes:
-        """Encode samples to records.
-
-        Parameters
-        ----------
-        values : array of int, (n, self.values)
-            Q8.16.
-
-        Returns
-        -------
-        array of uint8, (n, self.bytes)
-        """
+        """Records (n, self.bytes) of samples (n, self.values) in Q8.16."""
         _check_rows(values, self.values)
         pairs = [quantise(tensor) for tensor in self._tensors(values)]
         return self._packed(
@@ -192,9 +172,9 @@ class RecordLayout:
         )
 
     def dequantise(self, records: Codes) -> Integers:
-        """Decode records to values: (n, self.values) in Q8.16."""
+        """Values of records: (n, self.values) in Q8.16."""
         codes, scales = self.unpack(records)
-        # 16 products per scale, then a look-up for each value; row by row, as large temporaries cause page faults
+        # 16 products a scale, then a look-up for each value; row by row, as large temporaries cause page faults
         levels = _levels(scales).reshape(len(records), self.scales * len(LEVELS))
         values = np.empty(codes.shape, np.int64)
         for row, indices, table in zip(values, codes, levels, strict=True):
@@ -202,12 +182,12 @@ class RecordLayout:
         return values
 
     def quantise_floats(self, values: Floats) -> Floats:
-        """Quantise to NF4 and dequantise in float32: (n, self.values)."""
+        """Values quantised to NF4 and dequantised in float32: (n, self.values)."""
         _check_rows(values, self.values)
         return self._joined([quantise_floats(tensor) for tensor in self._tensors(values)])
 
     def pack(self, codes: Codes, scales: Integers) -> Codes:
-        """Pack codes (n, self.values) and scales (n, self.scales) to records (n, self.bytes)."""
+        """Records (n, self.bytes) of codes (n, self.values) and scales (n, self.scales)."""
         _check_rows(codes, self.values)
         _check_rows(scales, self.scales)
         _check_integers("a code", codes, 0, len(CODES) - 1)
@@ -217,7 +197,7 @@ class RecordLayout:
         return self._packed(codes.astype(np.uint8, copy=False), scales)
 
     def unpack(self, records: Codes) -> tuple[Codes, Integers]:
-        """Unpack records (n, self.bytes) to codes (n, self.values) and scales (n, self.scales)."""
+        """Codes (n, self.values) and scales (n, self.scales) of records (n, self.bytes)."""
         _check_rows(records, self.bytes)
         if records.dtype != np.uint8:
             raise UserError(f"a record is bytes (uint8), not {records.dtype}")
@@ -251,7 +231,7 @@ class RecordLayout:
 
 
 def _count_below(values: _AnyArray, borders: _AnyArray) -> Codes:
-    """Count the borders (..., 15) of its block that are below each value (..., length)."""
+    """Number of borders (..., 15) of its block below each value (..., length)."""
     codes = np.zeros(values.shape, np.uint8)
     for number in range(borders.shape[-1]):
         codes += values > borders[..., number, None]

@@ -1,7 +1,7 @@
-"""`nf4_dequant`: NF4 codes to Q8.16, many lanes per cycle, each with one of the word's scales.
+"""`nf4_dequant`: NF4 codes to Q8.16, many lanes a cycle, each with one of the word's scales.
 
 Results are those of `codec.dequantise`. A word has the scales of all blocks of its lanes, and for each lane the index
-of its scale, as blocks do not end at the borders of words.
+of its scale, as blocks need not end at word boundaries.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Nf4DequantSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Values per cycle, 1 to 1024.
+        Values a cycle, 1 to 1024.
     scales : int
-        Scales that come with a word; each lane chooses one, as blocks do not end at a word's border. From 1 to 64.
+        Scales of a word, 1 to 64; each lane selects one, as blocks need not end at word boundaries.
     tag : int
-        Width of a field that passes through unchanged, 0 to 32.
+        Bits that pass through unchanged, 0 to 32.
     """
 
     name: ClassVar[str] = "nf4_dequant"
@@ -52,7 +52,7 @@ class Nf4DequantSpec(Spec):
 
     @property
     def select_bits(self) -> int:
-        """Width of a lane's scale index; 0 if there is one scale."""
+        """Width of a lane's scale index; 0 for a single scale."""
         return (self.scales - 1).bit_length()
 
     @property
@@ -61,7 +61,6 @@ class Nf4DequantSpec(Spec):
         return 4
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `i` takes codes, scales and each lane's scale index; `o` gives values."""
         tag = tag_fields(self.tag)
         select = (
             (
@@ -96,10 +95,10 @@ class Nf4DequantSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Dequantise word for word; an index beyond the last scale selects the last."""
-        given = {name: column[:words] for name, column in inputs["i"].items()}
-        select = given.get("select", np.zeros_like(given["code"])).clip(max=self.scales - 1)
-        scales = np.take_along_axis(given["scale"], select, axis=1)
+        """Values of each word, at most `words` words; an index beyond the last scale selects the last."""
+        fields = {name: column[:words] for name, column in inputs["i"].items()}
+        select = fields.get("select", np.zeros_like(fields["code"])).clip(max=self.scales - 1)
+        scales = np.take_along_axis(fields["scale"], select, axis=1)
         # a lane is a block of one value
-        values = dequantise(given["code"].astype(np.uint8)[..., None], scales)[..., 0]
-        return {"o": {"value": values} | ({"tag": given["tag"]} if self.tag else {})}
+        values = dequantise(fields["code"].astype(np.uint8)[..., None], scales)[..., 0]
+        return {"o": {"value": values} | ({"tag": fields["tag"]} if self.tag else {})}

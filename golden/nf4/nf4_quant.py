@@ -1,8 +1,8 @@
-"""`nf4_quant`: blocks of Q8.16 values to NF4, one code or two per cycle, in two passes.
+"""`nf4_quant`: blocks of Q8.16 values to NF4, one or two codes a cycle, in two passes.
 
-Results are those of `codec.quantise`. A block's scale is known at its end: its values are stored in a circular buffer
-while its fifteen thresholds are computed. The output of one block, the thresholds of the next one and the input of
-later ones overlap.
+Results are those of `codec.quantise`. A block's scale is known at its end: its values wait in a circular buffer during
+the computation of its fifteen thresholds. Output of one block, thresholds of the next and input of later blocks
+overlap.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ class Nf4QuantSpec(Spec):
     Parameters
     ----------
     length : int
-        Values of the longest block; 196 is LeNet-5's. Refused: outside 1 to 65,536.
+        Values of the longest block, 1 to 65,536; LeNet-5 needs 196.
     values : int
-        Values of a cycle, 1 or 2: of a block with an odd number of them the last word has a single one. Refused: other
-        than 1 or 2.
+        Values a cycle, 1 or 2; with 2 the last word of a block of odd length has one value.
     """
 
     name: ClassVar[str] = "nf4_quant"
     summary: ClassVar[str] = "blocks of Q8.16 to NF4 codes and scales, by fifteen thresholds per block"
     turn: ClassVar[int] = 16
-    """Cycles for a block's thresholds: in a steady stream a block of n words takes n cycles, and at least these."""
+    """Cycles for a block's thresholds: in a steady stream a block takes a cycle a word, and at least 16."""
     preparation: ClassVar[int] = 24
     """Cycles between a block's last word and its first codes."""
     waiting: ClassVar[int] = 16
-    """Number of blocks that the FIFO before the thresholds stores."""
+    """Blocks in the FIFO before the thresholds."""
 
     length: int = 196
     values: int = 1
@@ -60,27 +59,26 @@ class Nf4QuantSpec(Spec):
 
     @property
     def value_memory(self) -> MemoryShape:
-        """Words of blocks whose thresholds are not there yet."""
+        """Words of blocks that wait for their thresholds."""
         return MemoryShape("values to quantise", 1 << self.address_bits, self.values * Q8_16.width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Values of blocks."""
         return (self.value_memory,)
 
     def words(self, length: int) -> int:
-        """Words of a block."""
+        """Words of a block of `length` values."""
         return -(-length // self.values)
 
     def cycles(self, lengths: list[int]) -> int:
-        """Cycles from the first word to the last one's codes without stalls on either side; `lengths` are in values."""
+        """Cycles from the first word to the last word's codes, without stalls; `lengths` are in values."""
         depth = 1 << self.address_bits
-        read: list[int] = []  # when each word leaves the memory
-        leaves: list[int] = []  # when each block's end leaves the FIFO's memory
+        read: list[int] = []  # cycle of each word's read
+        leaves: list[int] = []  # cycle in which each block's end leaves the FIFO's memory
         free = derived = taken_over = begin = last = 0
         for number, length in enumerate(map(self.words, lengths)):
             for entry in range(len(read), len(read) + length):
-                # an entry is free in the cycle after its word has been read
+                # an entry is free in the cycle after its word's read
                 arrived = free if entry < depth else max(free, read[entry - depth] + 1)
                 free = arrived + 1
             # the FIFO takes the block's end a cycle after its last word; until then the next block waits
@@ -88,7 +86,7 @@ class Nf4QuantSpec(Spec):
             free = entered
             leaves.append(max(entered + 1, derived))
             start = leaves[-1] + 1
-            # from the fifth step on its thresholds need the registers of those of the block before
+            # from the fifth step on, thresholds need the registers of the previous block's thresholds
             held = max(taken_over - max(derived + 4, start), 0) if number else 0
             derived = start + self.turn - 1 + held
             begin = max(derived + 2, last)
@@ -99,7 +97,7 @@ class Nf4QuantSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes values, `o` gives codes with their block's scale; `last` ends a block on both.
 
-        With two values a word's second one does not count where `single` is 1, which is so only with `last`.
+        With two values a word, `single` marks a last word without a second value.
         """
         single = (Field("single", BIT),) if self.values == 2 else ()
         return {
@@ -117,21 +115,27 @@ class Nf4QuantSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Quantise all complete blocks; a value that does not count has a code, too."""
-        given = inputs["i"]
+        """Codes and scales of all complete blocks, at most `words` words; an unused second value has a code, too.
+
+        Raises
+        ------
+        UserError
+            If a block is longer than `length`.
+        """
+        fields = inputs["i"]
         results: dict[str, list[Integers]] = {
             name: [np.empty((0, lanes), np.int64)] for name, lanes in (("code", self.values), ("scale", 1))
         }
-        ends = packets_of(given["last"])
+        ends = packets_of(fields["last"])
         for start, end in ends:
-            block = given["value"][start:end]
-            counts = block.size - (int(given["single"][end - 1, 0]) if self.values == 2 else 0)
+            block = fields["value"][start:end]
+            counts = block.size - (int(fields["single"][end - 1, 0]) if self.values == 2 else 0)
             if counts > self.length:
                 raise UserError(f"a block of {counts} values; the longest here is {self.length}")
             scale = quantise(block.reshape(-1)[:counts])[1]
             results["code"].append(codes_of(block, scale).astype(np.int64))
             results["scale"].append(np.full((end - start, 1), scale))
         whole = ends[-1][1] if ends else 0
-        passed = {name: given[name][:whole] for name in ("single", "last") if name in given}
-        found = {name: np.concatenate(parts) for name, parts in results.items()} | passed
-        return {"o": {name: column[:words] for name, column in found.items()}}
+        passed = {name: fields[name][:whole] for name in ("single", "last") if name in fields}
+        outputs = {name: np.concatenate(parts) for name, parts in results.items()} | passed
+        return {"o": {name: column[:words] for name, column in outputs.items()}}

@@ -1,1 +1,1 @@
-"""Random-number generators: LFSRs, the PeZO array and pool, the Gaussian baseline, and their statistics."""
+"""Random-number generators: LFSRs, the PeZO array and pool, the Gaussian baseline, and statistics."""

@@ -1,11 +1,11 @@
-"""`gaussian_array`: n Gaussian numbers a cycle from n `grng` generators of their own, with load, mark and replay.
+"""`gaussian_array`: n Gaussian numbers a cycle from n `grng` generators, with load, mark and replay.
 
-What MeZO needs where PeZO repeats the numbers of 31 small generators: a number for each multiplier. The array has the
-ports of `pezo`, so that one core takes either. It is the baseline of the comparison.
+MeZO needs a number for each multiplier; PeZO repeats the numbers of 31 small generators. The array is the baseline of
+the comparison and has the ports of `pezo`, so a core takes either.
 
-All registers of all generators form one shift chain, through which a state is loaded. For mark and replay several
-generators at a time, `ring` of them, go once round a shift register that holds a copy: a copy in flip-flops with a
-multiplexer for each bit would be thirty times larger.
+All registers of all generators form one shift chain for loads. For mark and replay, `ring` generators at a time rotate
+through a shift register with a copy of the state. A copy in flip-flops with a multiplexer for each bit would be thirty
+times larger.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .pool import replay_ports, replayed, replayed_cycles
 from .urng import state_ports
 
 LONGEST_RING = 8
-"""Most generators of a ring: their 544 bits fill 17 LUTs of 32 bits each."""
+"""Largest number of generators of a ring: their 544 bits fill 17 LUTs of 32 bits each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +35,11 @@ class GaussianArraySpec(Spec):
     Parameters
     ----------
     n : int
-        Numbers per cycle, each from a generator of its own. Refused: outside 1 to 1024, as many as PeZO counts for
-        MeZO.
+        Numbers a cycle, each from its own generator: 1 to 1024, PeZO's count for MeZO.
     form : "tree", "select" or "sum"
-        Logic of a generator: `tree`, `select` or `sum`, see grng.
+        Logic of a generator, see `grng`.
     seed : int
-        Seed of the phases of the registers, which differ between the generators. Refused: below 0.
+        Seed of the registers' phases, which differ between the generators; at least 0.
     """
 
     name: ClassVar[str] = "gaussian_array"
@@ -59,17 +58,19 @@ class GaussianArraySpec(Spec):
 
     @cached_property
     def generators(self) -> tuple[GrngSpec, ...]:
-        """The generators, with their seeds."""
+        """Specs of the generators, with their seeds."""
         contents = self._contents(np.zeros(1, np.int64))
-        return tuple(GrngSpec(form=self.form, seeds=tuple(int(one[0, j]) for one in contents)) for j in range(self.n))
+        return tuple(
+            GrngSpec(form=self.form, seeds=tuple(int(register[0, j]) for register in contents)) for j in range(self.n)
+        )
 
     @cached_property
     def phases(self) -> tuple[Integers, ...]:
-        """Phase of each register at position 0, the sign's first, in all generators: of each (n,).
+        """Phase of each register at position 0 in all generators, (n,) each, the sign's register first.
 
-        A register's phases are a random permutation of all that it has. Where n is larger, the permutation begins
-        again, of each register at another place, so that no two generators share several registers. The second
-        register of a width takes the next phase where the first has the same.
+        The phases of a register are a random permutation of all its phases. For larger n the permutation repeats, with
+        another offset for each register, so no two generators share several registers. If both registers of a width
+        have the same phase, the second takes the next one.
         """
         bits, number = np.random.PCG64(self.seed), np.arange(self.n)
         chosen: list[Integers] = []
@@ -85,17 +86,17 @@ class GaussianArraySpec(Spec):
 
     @property
     def state_bits(self) -> int:
-        """Number of bits of the state and of a load."""
+        """Bits of the state and of a load."""
         return self.n * sum(WIDTHS)
 
     @property
     def ring(self) -> int:
-        """Number of generators that go round together in a mark or a replay: the most up to 8 that divide n."""
+        """Generators that rotate together in a mark or a replay: the largest divisor of n up to 8."""
         return max(count for count in range(1, LONGEST_RING + 1) if self.n % count == 0)
 
     @property
     def replay_cycles(self) -> int:
-        """Number of cycles without a word after a mark or a replay."""
+        """Cycles without a word after a mark or a replay."""
         return self.ring * sum(WIDTHS)
 
     @property
@@ -104,12 +105,12 @@ class GaussianArraySpec(Spec):
         return True
 
     def serial(self, position: int) -> Integers:
-        """Bits that load a position, in the order of sending: the last generator's last register first.
+        """Bits that load a position, in order of transmission: the last generator's last register first.
 
-        The lowest bit of a register is the first of its part of the chain.
+        The lowest bit of a register is the first of its section of the chain.
         """
         contents = self._contents(np.array([position]))
-        chain = [one[0, :, None] >> np.arange(bits) & 1 for one, bits in zip(contents, WIDTHS, strict=True)]
+        chain = [register[0, :, None] >> np.arange(bits) & 1 for register, bits in zip(contents, WIDTHS, strict=True)]
         sent: Integers = np.concatenate(chain, axis=1).reshape(-1)[::-1].astype(np.int64)
         return sent
 
@@ -117,12 +118,12 @@ class GaussianArraySpec(Spec):
 
     @property
     def width(self) -> int:
-        """Number of numbers per cycle."""
+        """Numbers a cycle."""
         return self.n
 
     @property
     def fraction_bits(self) -> int:
-        """Number of fraction bits of `draw`."""
+        """Fraction bits of `draw`."""
         return _GRNG.fraction_bits
 
     @property
@@ -132,9 +133,9 @@ class GaussianArraySpec(Spec):
 
     @property
     def period(self) -> int:
-        """Number of cycles after which all registers repeat, 5,643,118,635.
+        """Cycles until all registers repeat, 5,643,118,635.
 
-        A position has 32 bits, so that those from `perturbation.POSITIONS`, 4,294,967,296, on have no name.
+        A position has 32 bits: positions from `perturbation.POSITIONS`, 4,294,967,296, on cannot be addressed.
         """
         return _GRNG.period
 
@@ -149,9 +150,11 @@ class GaussianArraySpec(Spec):
         return (2 * numbers + 1).astype(np.int32)
 
     def _contents(self, positions: Integers) -> list[NDArray[np.uint16]]:
-        """Contents of each register, the sign's first, at any positions: of each (len(positions), n)."""
-        at = np.asarray(positions, np.int64)[:, None]
-        return [states[at % (len(states) // 2) + phases] for states, phases in zip(_states(), self.phases, strict=True)]
+        """Contents of each register at any positions, (len(positions), n) each, the sign's register first."""
+        cycles = np.asarray(positions, np.int64)[:, None]
+        return [
+            states[cycles % (len(states) // 2) + phases] for states, phases in zip(_states(), self.phases, strict=True)
+        ]
 
     def _numbers(self, positions: Integers) -> Integers:
         return np.asarray(GrngSpec(form=self.form).numbers_of(self._contents(positions)), np.int64)
@@ -164,7 +167,6 @@ class GaussianArraySpec(Spec):
         return self.replay_cycles
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: the state in and out, numbers y for (2 y + 1) / 64, `replay` and `mark` with a word."""
         return {
             **state_ports(),
             "o": Stream(
@@ -178,11 +180,11 @@ class GaussianArraySpec(Spec):
         return {"number": self._numbers(positions)}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output after reset."""
+        """Output after reset, at most `words` words."""
         return {"o": self.words_at(replayed(inputs, words))}
 
     def cycles(self, inputs: dict[str, Words], words: int) -> int:
-        """Cycles of so many words: one per word, and `replay_cycles` for each mark or replay before the last word."""
+        """Cycles of `words` words: one a word, and `replay_cycles` for each mark or replay before the last word."""
         return replayed_cycles(inputs, words, self.replay_cycles)
 
 
@@ -191,5 +193,5 @@ _GRNG = GrngSpec()
 
 @cache
 def _states() -> tuple[NDArray[np.uint16], ...]:
-    """Contents of each register by phase, for two periods; XNOR form, the complement of `Lfsr`."""
+    """Contents of each register by phase, for two periods, in XNOR form: the complement of `Lfsr`."""
     return tuple(np.tile(lfsr.period ^ lfsr.states, 2).astype(np.uint16) for lfsr in _GRNG.lfsrs)

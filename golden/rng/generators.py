@@ -1,4 +1,4 @@
-"""Generators that a core which trains by zeroth order can have: sources of perturbations with load, mark and replay."""
+"""Generators of zeroth-order cores: perturbation sources with load, mark and replay."""
 
 from .gaussian_array import GaussianArraySpec
 from .pezo import PezoSpec

@@ -1,12 +1,12 @@
-"""`grng`: Gaussian numbers from eight LFSRs, which MeZO needs where PeZO uses uniform ones.
+"""`grng`: Gaussian numbers from eight LFSRs, for MeZO; PeZO uses uniform numbers instead.
 
-`tree` is TreeGRNG (Crols et al., DATE 2024) as in its published example: a number is determined bit by bit; each bit
-compares a register with a threshold selected by the bits above. `select` gives the same numbers with one comparator per
-level. `sum` adds the registers (central limit theorem).
+`tree` is TreeGRNG (Crols et al., DATE 2024) as in the published example: a number is determined bit by bit, and each
+bit compares a register with a threshold selected by the bits above. `select` gives the same numbers with one comparator
+a level. `sum` adds the registers (central limit theorem).
 
 The density is cut at 4 sigma into 256 bins of 1/32 sigma. A bit is ``register >= T``; T represents the probability of
-the lower half given the bits above, rounded to nearest. The two last levels are simplified: only the 5 and the 4
-topmost bits select, and T has 7 bits, so that neighbours share a comparator. Positive numbers are mirrored: the
+the lower half under the condition of the bits above, rounded to nearest. The two last levels are simplified: only the 5
+and the 4 topmost bits select, and T has 7 bits, so neighbours share a comparator. Positive numbers are mirrored: the
 thresholds of negative numbers, selected by the complemented bits, give the complemented bit.
 
 An integer y represents the middle of its bin, ``(2 y + 1) / 64`` sigma, as in `urng`: its mirror image is ~y.
@@ -30,7 +30,7 @@ from .lfsr import Lfsr
 WIDTHS = (8, 9, 10, 7, 8, 9, 7, 10)
 """Width of each level's register, the sign's first; 68 bits in total."""
 STORED = (1, 1, 2, 4, 8, 16, 16, 8)
-"""Number of thresholds of each level; less than 2**(level - 1) where only the topmost bits select."""
+"""Thresholds of each level; fewer than 2**(level - 1) if only the topmost bits select."""
 COARSE = 7
 """Width of a threshold on the two last levels."""
 SEEDS = (0x0AB, 0x19A, 0x0B6, 0x56, 0x0D6, 0x129, 0x1A, 0x27A)
@@ -38,7 +38,7 @@ SEEDS = (0x0AB, 0x19A, 0x0B6, 0x56, 0x0D6, 0x129, 0x1A, 0x27A)
 NUMBER = Format(3, 5)
 """Format of the numbers: 32 steps per sigma."""
 TERM = 7
-"""Number of topmost bits of each register that `sum` adds."""
+"""Topmost bits of each register that `sum` adds."""
 TERM_FRACTION = 7
 """Fraction bits of a term of `sum`; the sum of the eight then has a sigma of 0.816."""
 
@@ -72,8 +72,8 @@ class GrngSpec(Spec):
         Comparators followed by a multiplexer, as published; a multiplexer of thresholds followed by one comparator,
         with equal numbers; or a sum of uniform numbers.
     seeds : tuple of int
-        Contents of the registers after reset, the sign's first. All ones is the state in which an XNOR register is
-        frozen: refused, as are equal seeds for two registers of one width.
+        Contents of the registers after reset, the sign's first. Not all ones, the frozen state of an XNOR register, and
+        not equal for two registers of one width.
     """
 
     name: ClassVar[str] = "grng"
@@ -100,17 +100,17 @@ class GrngSpec(Spec):
 
     @cached_property
     def lfsrs(self) -> tuple[Lfsr, ...]:
-        """Registers in XOR form; those of the block are their complements (XNOR form)."""
+        """Registers in XOR form; the block has their complements, the XNOR form."""
         return tuple(Lfsr(bits) for bits in WIDTHS)
 
     @property
     def width(self) -> int:
-        """Number of numbers per cycle: one."""
+        """Numbers a cycle."""
         return 1
 
     @property
     def fraction_bits(self) -> int:
-        """Number of fraction bits of `draw`: one more than the block's, for the half step."""
+        """Fraction bits of `draw`: one more than the block's, for the half step."""
         return NUMBER.fraction + 1
 
     @property
@@ -120,7 +120,7 @@ class GrngSpec(Spec):
 
     @property
     def period(self) -> int:
-        """Number of cycles after which all registers repeat; the sign alone repeats after 255."""
+        """Cycles until all registers repeat; the sign alone repeats after 255."""
         return lcm(*(lfsr.period for lfsr in self.lfsrs))
 
     # -- the sequence ----------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ class GrngSpec(Spec):
         return numbers * 2 + 1
 
     def numbers_of(self, contents: list[NDArray[np.uint16]]) -> Integers | NDArray[np.int32]:
-        """Numbers y that contents of the eight registers give, the sign's first: arrays of any shape, all the same."""
+        """Numbers y of register contents: eight arrays of one shape, the sign's first."""
         return self._summed(contents) if self.form == "sum" else self._decided(contents)
 
     @cached_property
@@ -176,7 +176,7 @@ class GrngSpec(Spec):
 
     @cached_property
     def distribution(self) -> NDArray[np.float64]:
-        """Probability of each number, -128 first, if the registers were independent of each other: (256,)."""
+        """Probability of each number, -128 first, for independent registers: (256,)."""
         periods = [lfsr.period for lfsr in self.lfsrs]
         if self.form == "sum":
             sums = np.ones(1)
@@ -202,7 +202,6 @@ class GrngSpec(Spec):
     # -- the block -------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """Stream: `o` gives the numbers."""
         return {
             "o": Stream(
                 "out", (Field("number", NUMBER),), doc="The number. `valid` is always 1; held while `ready` is low."
@@ -210,7 +209,7 @@ class GrngSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output from position 0 on."""
+        """Output from position 0 on, at most `words` words."""
         return {"o": {"number": self.draw(0, words).astype(np.int64) >> 1}}
 
 

@@ -1,12 +1,11 @@
-"""Maximal-length linear feedback shift registers, the basis of all generators, and initial phases of their copies.
+"""Maximal-length linear feedback shift registers, and initial phases of their copies.
 
-A register of b bits steps as ``x = (x << 1 | feedback) mod 2**b`` where the feedback is the exclusive or of
-the tapped bits; tap t is bit t - 1. The state is never zero, and 2**b - 1 steps visit every nonzero value once.
+A register of b bits steps as ``x = (x << 1 | feedback) mod 2**b``; the feedback is the exclusive or of the tapped bits,
+and tap t is bit t - 1. The state is never zero, and 2**b - 1 steps visit every nonzero value once.
 
-Initial phases of n copies of one register are such that states of the array at different times differ. The sets of
-numbers at two times share as many numbers as there are pairs of phases with that difference. With equal distances, all
-but one of the numbers recur after one distance. So the phases are chosen one by one such that no difference is
-frequent; the result is nearly a cyclic difference set.
+Initial phases of n copies keep the array's states at different times different. The sets of numbers at two times share
+a number for each pair of phases with the same difference. With equal distances all numbers but one would recur after
+one distance. So phases are chosen one by one to keep every difference rare: nearly a cyclic difference set.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ class Lfsr:
     bits : int
         Width, 2 to 20.
     taps : tuple of int
-        Tapped bits, counted from 1; by default those of `TAPS`.
+        Tapped bits, counted from 1, by default `TAPS`.
 
     Raises
     ------
@@ -89,7 +88,7 @@ class Lfsr:
 
     @cached_property
     def phases(self) -> Integers:
-        """Inverse of `states`, the phase of each state: (period + 1,); entry 0 is unused."""
+        """Phase of each state, the inverse of `states`: (period + 1,); entry 0 is unused."""
         phases = np.zeros(self.period + 1, np.int64)
         phases[self.states] = np.arange(self.period)
         return phases
@@ -105,7 +104,13 @@ class Lfsr:
         return rows
 
     def check_leap(self, leap: int) -> None:
-        """Raise `UserError` if `leap` steps per cycle would not visit every state."""
+        """Refuse a `leap`, in steps a cycle, that misses some states.
+
+        Raises
+        ------
+        UserError
+            If the leap is out of range or shares a factor with the period.
+        """
         if not 1 <= leap <= self.bits:
             raise UserError(f"a leap of {leap} is not in 1 to {self.bits} (the width): choose another")
         if gcd(leap, self.period) > 1:
@@ -117,7 +122,7 @@ class Lfsr:
 
 
 def shifted_in(value: int, bits: int) -> Integers:
-    """Bits that load a value into a register through its lowest bit, in the order of sending."""
+    """Bits that load a value into a register through its lowest bit, in order of transmission."""
     return np.array([value >> k & 1 for k in reversed(range(bits))], np.int64)
 
 
@@ -136,23 +141,23 @@ def _orbit(bits: int, taps: tuple[int, ...]) -> Integers:
 
 
 CANDIDATES = 64
-"""Phases considered for each choice."""
+"""Candidate phases for each choice."""
 APART = 2
 """Preferred least distance of two phases: at one step two numbers of a cycle correlate by -1/4, at two by -1/8."""
 
 
 @cache
 def spread(lfsr: Lfsr, n: int, turn: int = 0) -> Integers:
-    """Choose the phases of n registers, once for each choice in a process; the array is not to be written.
+    """Phases of n registers, (n,), read-only and cached.
 
     Parameters
     ----------
     lfsr : Lfsr
-        The register; candidates are tried in the order of its states, from phase 0 on.
+        Candidates are tried in the order of its states, from phase 0 on.
     n : int
         Number of registers.
     turn : int
-        Index of the first candidate; another one gives another choice.
+        Index of the first candidate, for other choices.
     """
     period = lfsr.period
     candidates = np.roll(lfsr.states - 1, -turn)

@@ -1,9 +1,8 @@
 """Perturbations: assignment of a generator's numbers to weights, and positions in its sequence.
 
-A source gives n numbers per cycle. A perturbation of d weights is read in tiles of L lanes: weight i is lane ``i mod
-L`` of cycle ``i div L``, and lane j takes number ``j mod n`` of that cycle. A perturbation takes ``ceil(d / L)``
-cycles; the next one starts in the following cycle. A perturbation is named by its position, the cycle at which it
-starts.
+A source gives n numbers a cycle. A perturbation of d weights is read in tiles of L lanes: weight i is lane ``i mod L``
+of cycle ``i div L``, and lane j takes number ``j mod n`` of the cycle. A perturbation takes ``ceil(d / L)`` cycles; the
+next one starts in the following cycle. The position of a perturbation is its first cycle.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ..fixed import Integers
 Number = TypeVar("Number", np.int32, np.int64)
 
 POSITIONS = 1 << 32
-"""Positions that have a name: registers, records and messages have 32 bits for one."""
+"""Number of positions: registers, records and messages have 32 bits for a position."""
 
 
 class PerturbationSource(Protocol):
@@ -28,11 +27,11 @@ class PerturbationSource(Protocol):
 
     @property
     def width(self) -> int:
-        """Number of numbers per cycle, n."""
+        """Numbers a cycle, n."""
 
     @property
     def fraction_bits(self) -> int:
-        """Number of fraction bits of the integers of `draw`."""
+        """Fraction bits of the integers of `draw`."""
 
     @property
     def largest(self) -> int:
@@ -40,7 +39,7 @@ class PerturbationSource(Protocol):
 
     @property
     def period(self) -> int:
-        """Number of cycles after which the sequence repeats; only positions below `POSITIONS` have a name."""
+        """Cycles until the sequence repeats; only positions below `POSITIONS` can be addressed."""
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
         """Scaled numbers from a position on: (cycles, n)."""
@@ -48,14 +47,14 @@ class PerturbationSource(Protocol):
 
 @runtime_checkable
 class FoldableSource(PerturbationSource, Protocol):
-    """Source whose perturbations, and sums of them, are short tables: `ScaleSpec`, `PoolSpec`, `PezoSpec`."""
+    """Source with short tables of perturbations and their sums: `ScaleSpec`, `PoolSpec`, `PezoSpec`."""
 
     @property
     def base(self) -> NDArray[np.int32]:
-        """Numbers from which the sequence is made: (times, n).
+        """Numbers of one period before rotation: (times, n).
 
-        Number j of cycle t is ``base[t mod times, (j + t) mod n]`` if the source rotates, else
-        ``base[t mod times, j]``. A sum of shifts of the sequence has a base of the same shape.
+        Number j of cycle t is ``base[t mod times, (j + t) mod n]`` if the source rotates, else ``base[t mod times,
+        j]``. A sum of shifts of the sequence has a base of the same shape.
         """
 
     @property
@@ -64,7 +63,7 @@ class FoldableSource(PerturbationSource, Protocol):
 
 
 def check_full_rank(source: PerturbationSource, lanes: int) -> None:
-    """Refuse a generator whose numbers return to the same lanes of a tile, or to every second, in each cycle.
+    """Refuse a generator with numbers that return to the same lanes of a tile, or to every second, in each cycle.
 
     With a common factor, inputs of a layer take the same numbers in every cycle, and a layer's perturbation is a matrix
     without full rank: 24 of 384 with 32 numbers on tiles of 32 x 16.
@@ -72,7 +71,7 @@ def check_full_rank(source: PerturbationSource, lanes: int) -> None:
     Raises
     ------
     UserError
-        If the tile has more lanes than a cycle has numbers, and their counts have a common factor.
+        If a tile has more lanes than a cycle has numbers, and both have a common factor.
     """
     if source.width < lanes and (factor := gcd(source.width, lanes)) > 1:
         raise UserError(
@@ -83,27 +82,21 @@ def check_full_rank(source: PerturbationSource, lanes: int) -> None:
 
 
 def cycles_of(weights: int, lanes: int) -> int:
-    """Number of cycles of a perturbation of so many weights."""
+    """Cycles of a perturbation of `weights` weights."""
     return -(-weights // lanes)
 
 
 def draw_perturbation(source: PerturbationSource, position: int, weights: int, lanes: int) -> NDArray[np.int32]:
-    """Draw the perturbation at a position.
+    """Perturbation at a position, (weights,) with ``source.fraction_bits`` fraction bits.
 
     Parameters
     ----------
-    source : PerturbationSource
-        Source of the numbers.
     position : int
-        Cycle of the joint sequence at which the perturbation starts.
+        First cycle of the perturbation.
     weights : int
         Length of the perturbation.
     lanes : int
         Width of a tile.
-
-    Returns
-    -------
-    array (weights,) of int32 with ``source.fraction_bits`` fraction bits
     """
     if position < 0 or weights < 0 or lanes < 1:
         raise UserError(f"no perturbation of {weights} weights in {lanes} lanes at position {position}")
@@ -112,7 +105,7 @@ def draw_perturbation(source: PerturbationSource, position: int, weights: int, l
 
 
 def over_lanes(rows: NDArray[Number], lanes: int) -> NDArray[Number]:
-    """Distribute the numbers of each cycle, (cycles, n), over the lanes of a tile: (cycles, lanes)."""
+    """Numbers of each cycle, (cycles, n), distributed over the lanes of a tile: (cycles, lanes)."""
     cycles, n = rows.shape
     if lanes <= n:
         return rows[:, :lanes]
@@ -124,13 +117,13 @@ def over_lanes(rows: NDArray[Number], lanes: int) -> NDArray[Number]:
 
 
 def walk(replay: Integers, mark: Integers, words: int) -> Integers:
-    """Positions of the words of a source with `replay` and `mark` after reset.
+    """Positions of the words of a source with `replay` and `mark` after reset: (words,).
 
     Parameters
     ----------
     replay, mark : array of int
-        For each transfer, 1 if the source goes back to the mark after it, and 1 if the word after it becomes the mark.
-        A replay does not change the mark. Missing entries are 0.
+        For each transfer 1 if the source returns to the mark after it; 1 if the next word becomes the mark. A replay
+        does not change the mark. Missing entries are 0.
     words : int
         Number of words.
     """

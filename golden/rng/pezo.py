@@ -1,9 +1,8 @@
 """`pezo`: perturbation generator as an AXI4-Stream core, in the paper's three configurations (PeZO, table 6).
 
-On the fly: `urng` together with the factor of `scale`. Pool: `pool`. Both can go back to the start of a perturbation,
-so that the same one is drawn for plus, for minus and for the update. The pool stores a second address for this. The
-array on the fly shifts its state in a ring with a shift register that stores a copy: a mark or a replay takes as many
-cycles as the state has bits.
+On the fly: `urng` with the factor of `scale`. Pool: `pool`. Both can return to the start of a perturbation, to draw it
+again for plus, minus and the update. The pool stores a second address for this. The array on the fly rotates its state
+through a shift register with a copy: a mark or a replay takes a cycle a state bit.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ class PezoSpec(Spec):
     Parameters
     ----------
     strategy : "on-the-fly" or "pool"
-        One of the paper's two reuse strategies.
+        The paper's reuse strategy.
     scale : ScaleSpec
-        The array and its factors, for the first: `scale.urng.n`, `scale.mode`, ...
+        Array and factors of the strategy on the fly: `scale.urng.n`, `scale.mode`, ...
     pool : PoolSpec
-        The pool, for the second: `pool.size`, ...
+        Pool of the strategy `pool`: `pool.size`, ...
     replay : bool
-        Whether the array can go back to a mark; the pool always can.
+        True if the array can return to a mark; the pool always can.
     """
 
     name: ClassVar[str] = "pezo"
@@ -54,7 +53,6 @@ class PezoSpec(Spec):
 
     @property
     def source(self) -> ScaleSpec | PoolSpec:
-        """Generator of the numbers."""
         return self.pool if self.strategy == "pool" else self.scale
 
     @property
@@ -64,16 +62,16 @@ class PezoSpec(Spec):
 
     @property
     def state_bits(self) -> int:
-        """Number of bits of the state and of a load."""
+        """Bits of the state and of a load."""
         return len(self.serial(0))
 
     @property
     def replay_cycles(self) -> int:
-        """Number of cycles without a word after a mark or a replay."""
+        """Cycles without a word after a mark or a replay."""
         return self.state_bits if self.strategy == "on-the-fly" and self.replay else 0
 
     def serial(self, position: int) -> Integers:
-        """Bits that load a position, in the order of sending: those of the factor's generator, then of the array."""
+        """Bits that load a position, in order of transmission: the factor's generator, then the array."""
         if self.strategy == "pool":
             return self.pool.serial(position)
         return np.concatenate([self.scale.serial(position), self.scale.urng.serial(position)])
@@ -91,17 +89,17 @@ class PezoSpec(Spec):
 
     @property
     def width(self) -> int:
-        """Number of numbers per cycle."""
+        """Numbers a cycle."""
         return self.source.width
 
     @property
     def fraction_bits(self) -> int:
-        """Number of fraction bits of the scaled numbers."""
+        """Fraction bits of the scaled numbers."""
         return self.source.fraction_bits
 
     @property
     def period(self) -> int:
-        """Number of cycles after which the sequence repeats."""
+        """Cycles until the sequence repeats."""
         return self.source.period
 
     @property
@@ -111,7 +109,7 @@ class PezoSpec(Spec):
 
     @property
     def base(self) -> NDArray[np.int32]:
-        """Numbers from which the sequence is made: (times, n), see `perturbation.FoldableSource.base`."""
+        """Numbers of one period before rotation, (times, n), see `perturbation.FoldableSource.base`."""
         return self.source.base
 
     @property
@@ -131,7 +129,6 @@ class PezoSpec(Spec):
         return self.replay_cycles
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: numbers, and on the fly their factor, as ``m_axis``; the state as ``s_axis_load``."""
         parts = self.pool.streams() if self.strategy == "pool" else self.scale.urng.streams()
         fields = parts["o"].fields
         if self.strategy == "on-the-fly":
@@ -152,16 +149,16 @@ class PezoSpec(Spec):
         return {"number": self.scale.urng.words_at(positions), "scale": factors[:, None]}
 
     def scaled(self, words: Words) -> Integers:
-        """Scaled numbers, as `draw` gives them, of words of ``m_axis``: (words, n)."""
+        """Scaled numbers, as from `draw`, of words of ``m_axis``: (words, n)."""
         if self.strategy == "pool":
             return words["number"]
         product: Integers = (2 * words["number"] + 1) * words["scale"]
         return product
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output after reset."""
+        """Output after reset, at most `words` words."""
         return {"o": self.words_at(replayed(inputs, words))}
 
     def cycles(self, inputs: dict[str, Words], words: int) -> int:
-        """Cycles of so many words: one per word, and `replay_cycles` for each mark or replay before the last word."""
+        """Cycles of `words` words: one a word, and `replay_cycles` for each mark or replay before the last word."""
         return replayed_cycles(inputs, words, self.replay_cycles)

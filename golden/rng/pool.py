@@ -1,11 +1,11 @@
-"""`pool`: pre-generated numbers in block RAM, p per cycle, read cyclically (PeZO, section 3.1, pre-generation).
+"""`pool`: pre-generated numbers in block RAM, p a cycle, read cyclically (PeZO, section 3.1, pre-generation).
 
 N numbers are drawn once, scaled to the modulus of an N-dimensional Gaussian, and stored in 12 bits. Row t of the memory
-has the numbers ``(t p + j) mod N``; there are N / gcd(N, p) rows until they repeat. With N = p (2**k - 1), the cheap
-form, every number is stored once. With the paper's N = 4095 and p = 8 there are 4095 rows: each number is stored in all
-8 lanes, so that a pass continues with the numbers left over from the pass before, without a shifter.
+has the numbers ``(t p + j) mod N``; the N / gcd(N, p) rows repeat. With N = p (2**k - 1), the cheap form, every number
+is stored once. With the paper's N = 4095 and p = 8 the memory has 4095 rows: each number is stored in all 8 lanes, and
+a pass continues without a shifter at the numbers left over from the pass before.
 
-The row address is a maximal LFSR if the number of rows is 2**k - 1, so that the next address is one XOR; else a
+The row address is a maximal LFSR if the number of rows is 2**k - 1: the next address is one XOR. Otherwise it is a
 counter.
 """
 
@@ -36,14 +36,14 @@ class PoolSpec(Spec):
     Parameters
     ----------
     size : int
-        Number of numbers in the pool, N, 2 to 2^20. Refused: a power of two, as every row of a layer would meet the
-        same numbers (section 3.1).
+        Numbers in the pool, N, 2 to 2^20. Not a power of two: every row of a layer would meet the same numbers (section
+        3.1).
     p : int
-        Numbers per cycle, 1 to `size`. Refused: one with which all cycles would be the same row.
+        Numbers a cycle, 1 to `size`, for at least two different rows.
     bits : int
         Width of a number, 4 to 18, with two integer bits: scaled numbers are below sqrt(3) in magnitude.
     seed : int
-        Seed of the pool's contents (PCG64, whose stream NumPy guarantees). Refused: below 0.
+        Seed of the pool's contents, at least 0 (PCG64, a stream guaranteed by NumPy).
     allow_power_of_two : bool
         Accept N = 2**k, against the paper's advice.
     """
@@ -82,17 +82,16 @@ class PoolSpec(Spec):
 
     @property
     def format(self) -> Format:
-        """Format of a number."""
         return Format(2, self.bits - 2)
 
     @property
     def rows(self) -> int:
-        """Number of rows until they repeat."""
+        """Rows until they repeat."""
         return self.size // gcd(self.size, self.p)
 
     @cached_property
     def base(self) -> NDArray[np.int32]:
-        """Rows in the order of reading: (rows, p)."""
+        """Rows in reading order: (rows, p)."""
         starts = self.p * np.arange(self.rows)[:, None]
         rows: NDArray[np.int32] = self.numbers[(starts + np.arange(self.p)) % self.size]
         return rows
@@ -107,17 +106,16 @@ class PoolSpec(Spec):
 
     @property
     def address_bits(self) -> int:
-        """Width of the row address."""
         return self.lfsr.bits if self.lfsr else (self.rows - 1).bit_length()
 
     @cached_property
     def addresses(self) -> Integers:
-        """Address of each row in the order of reading."""
+        """Address of each row in reading order."""
         return self.lfsr.states if self.lfsr else np.arange(self.rows)
 
     @cached_property
     def rom(self) -> list[int]:
-        """Contents of the memory by address: p numbers per word, number 0 lowest."""
+        """Contents of the memory by address: p numbers a word, number 0 lowest."""
         words = [0] * (int(self.addresses.max()) + 1)
         packed = self.streams()["o"].pack({"number": self.base}, ["number"])
         for address, word in zip(self.addresses.tolist(), packed, strict=True):
@@ -126,27 +124,25 @@ class PoolSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """The pool."""
         return (MemoryShape("pool", int(self.addresses.max()) + 1, self.p * self.bits, constant=True, lut_rows=0),)
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Contents and width of the memory."""
         return {"pool": (self.rom, self.p * self.bits)}
 
     def serial(self, position: int) -> Integers:
-        """Bits that load the row address of a position, in the order of sending."""
+        """Bits that load the row address of a position, in order of transmission."""
         return shifted_in(int(self.addresses[position % self.rows]), self.address_bits)
 
     # -- as a source of perturbations ------------------------------------------------------------------------------
 
     @property
     def width(self) -> int:
-        """Number of numbers per cycle."""
+        """Numbers a cycle."""
         return self.p
 
     @property
     def fraction_bits(self) -> int:
-        """Number of fraction bits of a number."""
+        """Fraction bits of a number."""
         return self.bits - 2
 
     @property
@@ -156,7 +152,7 @@ class PoolSpec(Spec):
 
     @property
     def period(self) -> int:
-        """Number of cycles after which the rows repeat."""
+        """Cycles until the rows repeat."""
         return self.rows
 
     @property
@@ -171,7 +167,6 @@ class PoolSpec(Spec):
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `load` shifts an address in, `o` gives the rows; `replay` and `mark` go with a row, see `walk`."""
         return {
             **state_ports(),
             "o": Stream(
@@ -183,7 +178,7 @@ class PoolSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output after reset."""
+        """Output after reset, at most `words` words."""
         return {"o": {"number": self.words_at(replayed(inputs, words))}}
 
     def words_at(self, positions: Integers) -> Integers:
@@ -192,7 +187,7 @@ class PoolSpec(Spec):
 
 
 def replay_ports() -> dict[str, Stream]:
-    """Sideband ports of a source that can repeat a perturbation: `replay` and `mark`."""
+    """Sideband ports of a source with replay: `replay` and `mark`."""
     return {
         "replay": Stream(
             "in",
@@ -210,13 +205,13 @@ def replay_ports() -> dict[str, Stream]:
 
 
 def replayed(inputs: dict[str, Words], words: int) -> Integers:
-    """Positions of the output words with these sidebands."""
+    """Positions of the output words with these sidebands, see `walk`."""
     none = {"bit": np.zeros((0, 1), np.int64)}
     return walk(inputs.get("replay", none)["bit"][:, 0], inputs.get("mark", none)["bit"][:, 0], words)
 
 
 def replayed_cycles(inputs: dict[str, Words], words: int, each: int) -> int:
-    """Cycles of so many words: one per word, and `each` for each mark or replay before the last word."""
+    """Cycles of `words` words: one a word, and `each` for each mark or replay before the last word."""
     if not inputs:
         return words
     strobes = inputs["replay"]["bit"] | inputs["mark"]["bit"]

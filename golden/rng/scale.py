@@ -1,9 +1,9 @@
 """`scale`: factor that gives uniform numbers the modulus of a Gaussian (PeZO, section 3.2, equations 3 to 5).
 
-The factor of a cycle is the expected modulus of an n-dimensional Gaussian divided by the modulus of the cycle's n
-numbers. The rotation permutes the numbers, but their set, and so their modulus, depends on time alone and repeats with
-the period of *one* generator. A reference generator that does not rotate runs through that period; its state addresses
-the table of factors. (The number in first position could not: with rotation the same number occurs in different sets.)
+A cycle's factor is the expected modulus of an n-dimensional Gaussian divided by the modulus of the cycle's n numbers.
+Rotation only permutes the numbers: their modulus depends on time alone and repeats with the period of *one* generator.
+A reference generator without rotation runs through this period; its state addresses the table of factors. (The number
+in first position cannot be the address: with rotation the same number occurs in different sets.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .lfsr import shifted_in
 from .urng import UrngSpec, rotate, state_ports
 
 LUT_ROM_DEPTH = 512
-"""Shortest period whose table is in block RAM; shorter tables are logic."""
+"""Shortest period with a table in block RAM; shorter tables are logic."""
 
 
 def expected_modulus(n: int) -> float:
@@ -39,13 +39,12 @@ class ScaleSpec(Spec):
     Parameters
     ----------
     urng : UrngSpec
-        The array whose numbers are scaled; set as `urng.n`, `urng.bits`, ...
+        Array of the scaled numbers: `urng.n`, `urng.bits`, ...
     mode : "fraction", "pow2" or "constant"
-        `fraction`: nearest multiple of 2^-`fraction`. `pow2`: the power of two of the nearest ratio (its logarithm is
-        rounded), the paper's. `constant`: one factor for all cycles, with which the mean modulus is right, to
-        2^-`fraction`.
+        `fraction`: nearest multiple of 2^-`fraction`. `pow2`: power of two of the nearest ratio (rounded logarithm), as
+        in the paper. `constant`: one factor for all cycles, for the right mean modulus, to 2^-`fraction`.
     fraction : int
-        Fraction bits, 0 to 12; not used with "pow2". Refused: so few that every factor is 0.
+        Fraction bits, 0 to 12, enough for a factor above 0; unused with "pow2".
     """
 
     name: ClassVar[str] = "scale"
@@ -90,7 +89,6 @@ class ScaleSpec(Spec):
 
     @property
     def format(self) -> Format:
-        """Format of the factor, unsigned."""
         return Format(max(int(self.table.max()).bit_length() - self.fraction, 1), self.fraction, signed=False)
 
     # -- the hardware's table ----------------------------------------------------------------------------------
@@ -119,7 +117,7 @@ class ScaleSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """The table, where it is a memory."""
+        """The table, if it is a memory."""
         shape = MemoryShape("factors", self.urng.lfsr.period + 1, self.rom_width, constant=True, lut_rows=0)
         return (shape,) if self.in_block_ram else ()
 
@@ -132,7 +130,7 @@ class ScaleSpec(Spec):
         return int(self.urng.lfsr.states[position % self.urng.lfsr.period])
 
     def serial(self, position: int) -> Integers:
-        """Bits that load the reference generator, in the order of sending; none if the factor is constant."""
+        """Bits that load the reference generator, in order of transmission; none if the factor is constant."""
         if not self.varies:
             return np.empty(0, np.int64)
         return shifted_in(self.reference(position), self.urng.bits)
@@ -141,17 +139,17 @@ class ScaleSpec(Spec):
 
     @property
     def width(self) -> int:
-        """Number of numbers per cycle."""
+        """Numbers a cycle."""
         return self.urng.n
 
     @property
     def period(self) -> int:
-        """Number of cycles after which the scaled numbers repeat."""
+        """Cycles until the scaled numbers repeat."""
         return self.urng.period
 
     @property
     def fraction_bits(self) -> int:
-        """Number of fraction bits of the scaled numbers."""
+        """Fraction bits of the scaled numbers."""
         return self.urng.bits + self.fraction
 
     @property
@@ -161,7 +159,7 @@ class ScaleSpec(Spec):
 
     @cached_property
     def base(self) -> NDArray[np.int32]:
-        """Scaled numbers of each generator over its period, *not* rotated: (period of one, n)."""
+        """Scaled numbers of each generator over its period, *not* rotated: (period of one generator, n)."""
         return (self.urng.by_generator * self.table[:, None]).astype(np.int32)
 
     @property
@@ -171,7 +169,7 @@ class ScaleSpec(Spec):
 
     @cached_property
     def _turn(self) -> NDArray[np.int32] | None:
-        """Whole joint sequence, or None if it is too long to store."""
+        """Whole joint sequence, or None if too long to store."""
         return rotate(self.base, 0, self.period) if self.period * self.width <= 1 << 22 else None
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
@@ -187,7 +185,6 @@ class ScaleSpec(Spec):
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `load` and `scan` as in `urng`; `o` gives the factors."""
         return {
             **state_ports(),
             "o": Stream(
@@ -198,7 +195,7 @@ class ScaleSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output from position 0 on."""
+        """Output from position 0 on, at most `words` words."""
         return {"o": {"scale": self.factors(0, words)[:, None]}}
 
 

@@ -1,6 +1,6 @@
-"""Statistics of random numbers: the figures by which generators are compared.
+"""Statistics to compare random-number generators.
 
-Numbers are the output of a generator: (cycles,), or (cycles, n) with a sequence in time in each column.
+Inputs are the output of a generator: (cycles,), or (cycles, n) with a sequence in time in each column.
 """
 
 from __future__ import annotations
@@ -38,19 +38,12 @@ class Quality:
 
     @property
     def worst_lag(self) -> int:
-        """Lag at which the autocorrelation is largest in magnitude."""
+        """Lag of the autocorrelation with the largest magnitude."""
         return max(self.correlations, key=lambda lag: abs(self.correlations[lag]))
 
 
 def measure(numbers: ArrayLike, lags: Iterable[int] = range(1, 1025)) -> Quality:
-    """Measure the moments of all numbers together, and their autocorrelation.
-
-    Parameters
-    ----------
-    numbers : array
-        (cycles,) or (cycles, n).
-    lags : iterable of int
-        Lags in cycles.
+    """Moments of all numbers together, and autocorrelation at `lags` cycles, of numbers (cycles,) or (cycles, n).
 
     Raises
     ------
@@ -75,14 +68,14 @@ def measure(numbers: ArrayLike, lags: Iterable[int] = range(1, 1025)) -> Quality
 def autocorrelation(numbers: ArrayLike, lags: Iterable[int]) -> dict[int, float]:
     """Mean product of deviations a lag apart over the variance, by lag; columns are pooled.
 
-    The deviations are from the mean of all numbers; each lag's mean is over all available pairs.
+    Deviations are from the mean of all numbers; each lag's mean is over all available pairs.
     """
     columns = _columns(numbers)
     cycles, lags = len(columns), tuple(lags)
     if wrong := [lag for lag in lags if not 0 <= lag < cycles]:
         raise UserError(f"no autocorrelation of {cycles} cycles at lag {wrong[0]}: take 0 to {cycles - 1}")
     centred = columns - columns.mean()
-    # zero padding longer than the longest lag, so that the circular transform does not wrap
+    # zero padding longer than the longest lag: the circular transform does not wrap
     size = 1 << (cycles + max(lags, default=0) - 1).bit_length()
     products = np.zeros(size)
     for column in centred.T:
@@ -92,18 +85,9 @@ def autocorrelation(numbers: ArrayLike, lags: Iterable[int]) -> dict[int, float]
 
 
 def modulus(numbers: ArrayLike, block: int | None = None) -> NDArray[np.float64]:
-    """Euclidean length of each cycle's n numbers, or of each block of successive numbers.
+    """Euclidean length of each cycle's n numbers, or of each block of successive numbers: (blocks,).
 
-    Parameters
-    ----------
-    numbers : array
-        (cycles,) or (cycles, n).
-    block : int, optional
-        Numbers per block; by default n. Numbers after the last whole block are ignored.
-
-    Returns
-    -------
-    array (blocks,)
+    `block` is the numbers of a block, by default n. Numbers after the last whole block are ignored.
     """
     columns = _columns(numbers)
     block = columns.shape[1] if block is None else block

@@ -1,8 +1,8 @@
-"""`urng`: array of rotating LFSRs, n uniform numbers per cycle (PeZO, section 3.1, on-the-fly generation).
+"""`urng`: array of rotating LFSRs, n uniform numbers a cycle (PeZO, section 3.1, on-the-fly generation).
 
-Every cycle each register takes its neighbour's next state, ``reg[i] <= step(reg[i + 1])``: the generator that
-gave the first number gives the last one next. A generator that starts at phase p in register i is therefore at phase
-``p + leap * t`` after t cycles, in register ``(i - t) mod n``; the state at any position is computed directly.
+Every cycle each register takes its neighbour's next state, ``reg[i] <= step(reg[i + 1])``: the generator of the first
+number gives the last number next. A generator with phase p in register i is therefore at phase ``p + leap * t`` after t
+cycles, in register ``(i - t) mod n``; the state at any position is computed directly.
 
 A register's content x, read as a signed integer y, represents the odd fraction ``(2 y + 1) / 2**bits``: the range is
 symmetric, no number is zero, and the lowest bit, always one, is not stored. Over a period every odd fraction occurs
@@ -28,7 +28,13 @@ BIT = Format(1, 0, signed=False)
 
 
 def refuse_power_of_two(what: str, count: int, allowed: bool) -> None:
-    """Raise `UserError` for 2**k unless allowed: rows of layers often have 2**k weights and would get equal numbers."""
+    """Refuse a count of 2**k unless allowed: rows of layers often have 2**k weights and would get equal numbers.
+
+    Raises
+    ------
+    UserError
+        If `count` is a power of two, and not `allowed`.
+    """
     if count & (count - 1) == 0 and not allowed:
         raise UserError(
             f"{what} = {count} is a power of two, like the widths of layers, whose rows would get equal numbers "
@@ -43,18 +49,16 @@ class UrngSpec(Spec):
     Parameters
     ----------
     n : int
-        Number of generators and of numbers per cycle. Refused: below 1; above 2^`bits` - 1, as no more can differ; a
-        power of two.
+        Generators, and numbers a cycle: 1 to 2^`bits` - 1, as no more can differ; not a power of two.
     bits : int
         Width of a generator, 4 to 16.
     leap : int
-        Steps per cycle. With 1, as in the paper, successive numbers of a generator correlate by -1/4; with 4, by -1/32.
-        From 1 to `bits`. Refused: one that shares a factor with 2^`bits` - 1: some states would never occur.
+        Steps a cycle, 1 to `bits`, coprime to 2^`bits` - 1, so that all states occur. With 1, as in the paper,
+        successive numbers of a generator correlate by -1/4; with 4, by -1/32.
     taps : tuple of int
-        Feedback taps, counted from 1; empty for those of `lfsr.TAPS`. Refused: taps outside 1 to `bits`, or without the
-        full period.
+        Feedback taps, from 1 to `bits`, with the full period; empty for `lfsr.TAPS`.
     seeds : tuple of int
-        Contents of the registers at position 0; empty for the phases of `phases.spread`.
+        Contents of the registers at position 0; empty for the phases of `lfsr.spread`.
     allow_power_of_two : bool
         Accept n = 2**k, against the paper's advice.
     """
@@ -86,7 +90,7 @@ class UrngSpec(Spec):
 
     @cached_property
     def lfsr(self) -> Lfsr:
-        """Register of which all n generators are copies."""
+        """Register of all n generators."""
         return Lfsr(self.bits, self.taps)
 
     @cached_property
@@ -97,7 +101,7 @@ class UrngSpec(Spec):
 
     @property
     def period(self) -> int:
-        """Number of cycles after which the state of the array repeats."""
+        """Cycles until the state of the array repeats."""
         return lcm(self.n, self.lfsr.period)
 
     def _spread_seeds(self) -> tuple[int, ...]:
@@ -136,18 +140,18 @@ class UrngSpec(Spec):
 
     def contents(self, positions: Integers) -> Integers:
         """Contents of the n registers at any positions: (len(positions), n)."""
-        at = np.asarray(positions, np.int64)[:, None]
-        turned = self.phases[(at % self.n + np.arange(self.n)) % self.n]
-        result: Integers = self.lfsr.states[(turned + self.leap * (at % self.lfsr.period)) % self.lfsr.period]
+        cycles = np.asarray(positions, np.int64)[:, None]
+        turned = self.phases[(cycles % self.n + np.arange(self.n)) % self.n]
+        result: Integers = self.lfsr.states[(turned + self.leap * (cycles % self.lfsr.period)) % self.lfsr.period]
         return result
 
     def words_at(self, positions: Integers) -> Integers:
-        """Output of the block at any positions: signed integers y, which represent (2 y + 1) / 2**bits."""
+        """Output of the block at any positions: signed integers y for (2 y + 1) / 2**bits."""
         return _signed(self.contents(positions), self.bits)
 
     @cached_property
     def by_generator(self) -> NDArray[np.int32]:
-        """Odd fractions in 2**-bits of each generator over its period, *not* rotated: (period of one, n)."""
+        """Odd fractions in 2**-bits of each generator over its period, *not* rotated: (period of one generator, n)."""
         times = self.leap * np.arange(self.lfsr.period)[:, None]
         contents = self.lfsr.states[(times + self.phases) % self.lfsr.period]
         return (2 * _signed(contents, self.bits) + 1).astype(np.int32)
@@ -171,14 +175,13 @@ class UrngSpec(Spec):
         return links
 
     def serial(self, position: int) -> Integers:
-        """Bits that load the state of a position, in the order of sending."""
+        """Bits that load the state of a position, in order of transmission."""
         state = self.contents(np.array([position]))[0]
         return np.array([state[i] >> k & 1 for i, k in reversed(self.chain())], np.int64)
 
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `load` shifts a state in, `scan` shifts the old state out, `o` gives the numbers."""
         return {
             **state_ports(),
             "o": Stream(
@@ -190,12 +193,12 @@ class UrngSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output from position 0 on."""
+        """Output from position 0 on, at most `words` words."""
         return {"o": {"number": self.words_at(np.arange(words))}}
 
 
 def state_ports() -> dict[str, Stream]:
-    """Serial ports that load a generator's state and read the old one at the same time."""
+    """Serial ports that load a generator's state and read the old state at the same time."""
     return {
         "load": Stream(
             "in",
@@ -219,7 +222,7 @@ def load_words(bits: Integers) -> dict[str, Words]:
 
 
 def rotate(by_generator: NDArray[np.int32], position: int, cycles: int) -> NDArray[np.int32]:
-    """Rows of an array of rotating generators: entry j of row t is generator ``(j + t) mod n`` at time t.
+    """Rows of an array of rotating generators, (cycles, n): entry j of row t is generator ``(j + t) mod n`` at time t.
 
     Parameters
     ----------
@@ -227,10 +230,6 @@ def rotate(by_generator: NDArray[np.int32], position: int, cycles: int) -> NDArr
         Numbers of each generator over its period.
     position, cycles : int
         First row and number of rows.
-
-    Returns
-    -------
-    array (cycles, n)
     """
     period, n = by_generator.shape
     twice = np.concatenate([by_generator, by_generator], axis=1)
