@@ -1,6 +1,6 @@
-"""The server's one pass beside the replay of all steps, really run at 10, 1,000 and 100,000 client-steps.
+"""Single-pass server update compared with a replay of 10, 1,000 and 100,000 client steps.
 
-Run with `make bench`; times vary with the machine, so this is outside the timed suite.
+Run with `make bench`; times vary with the machine, so the timed suite leaves this out.
 """
 
 import random

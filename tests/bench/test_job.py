@@ -1,6 +1,6 @@
-"""How fast the integer job is: 10 x 1,024 samples on LeNet-5 in 1.5 s on one core, and Skip2-LoRA's share of LoRA-All.
+"""Speed of the integer job: 10 x 1,024 samples on LeNet-5 in 1.5 s on one core; Skip2-LoRA's share of LoRA-All.
 
-Run with `make bench`; times vary with the machine, so this is outside the timed suite.
+Run with `make bench`; times vary with the machine, so the timed suite leaves this out.
 """
 
 import numpy as np

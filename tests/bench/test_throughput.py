@@ -1,6 +1,6 @@
-"""How fast the model delivers: 300 million perturbation numbers, 10 million Gaussian ones a second on one core.
+"""Speed of the golden generators: 300 million perturbation numbers and 10 million Gaussians a second on one core.
 
-Run with `make bench`; times vary with the machine, so this is outside the timed suite.
+Run with `make bench`; times vary with the machine, so the timed suite leaves this out.
 """
 
 import pytest

@@ -1,7 +1,6 @@
-"""Zeroth order on 20 million parameters and one core: perturb and update in place beside MeZO's redraw and a plain
-in-place addition, and the sum of many integer steps beside their replay.
+"""Zeroth order on 20 million parameters and one core, compared with MeZO's redraw, plain additions and a replay.
 
-Run with `make bench`; times vary with the machine, so this is outside the timed suite.
+Run with `make bench`; times vary with the machine, so the timed suite leaves this out.
 """
 
 import random
@@ -17,7 +16,7 @@ from fabtune.golden.train.zo import Gaussian, Periodic
 
 LAYER = [(384, 384), (384,)] * 4 + [(384,)] * 2 + [(1536, 384), (1536,), (384, 1536), (384,)] + [(384,)] * 2
 SHAPES = [(24_350, 384), *LAYER * 6]
-"""A small transformer's."""
+"""Parameters of a small transformer."""
 FRACTIONS = (1e-3, -2e-3, 1e-3, -1e-5)
 """The four passes of a step: plus, minus, back, update."""
 ROUNDS = 7
@@ -25,7 +24,7 @@ SOURCES = {name: Periodic(build(BLOCKS["pezo"], [], name)) for name in PezoSpec.
 
 
 def redraw(tensors):
-    """MeZO's passes as its authors write them: the seed again, and a Gaussian tensor for each parameter."""
+    """MeZO's published passes: reseed, then a Gaussian tensor for each parameter."""
     for fraction in FRACTIONS:
         torch.manual_seed(1)
         for tensor in tensors:
@@ -34,14 +33,14 @@ def redraw(tensors):
 
 
 def plain(tensors, others):
-    """In-place additions of tensors that are there already."""
+    """In-place additions of existing tensors."""
     for fraction in FRACTIONS:
         for tensor, other in zip(tensors, others, strict=True):
             tensor.add_(other, alpha=fraction)
 
 
 def walk(tensors, source):
-    """The same passes with a source of ours."""
+    """The same passes with one of fabtune's sources."""
     for fraction in FRACTIONS:
         offset = 0
         for tensor in tensors:
@@ -56,7 +55,7 @@ def test_perturb_and_update(capsys):
     contestants = {"redraw": lambda: redraw(tensors), "plain": lambda: plain(tensors, others)}
     contestants |= {name: lambda source=source: walk(tensors, source) for name, source in SOURCES.items()}
     seconds = dict.fromkeys(contestants, float("inf"))
-    # in turn, and the best of each: what else the machine does hits them alike
+    # interleaved, best of each: other load on the machine affects all alike
     for _ in range(ROUNDS):
         for name, passes in contestants.items():
             began = time.perf_counter()

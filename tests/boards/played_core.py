@@ -1,4 +1,4 @@
-"""Golden core for tests of host drivers: commands are noted, and may end with a fault."""
+"""Golden core for tests of host drivers: records commands, and may fail them."""
 
 import numpy as np
 
@@ -13,12 +13,10 @@ class PlayedDevice(GoldenDevice):
     Attributes
     ----------
     fault : int
-        Error with which every command ends; 0 for none.
-    fault_address : int
-    commands : list of IntEnum
-        Those that were written.
-    buffers : list of GoldenBuffer
-    kept : list of int
+        Error that ends every command; 0 for none.
+    fault_address : int commands : list of IntEnum
+        Commands written so far.
+    buffers : list of GoldenBuffer kept : list of int
         Samples of the last `CACHE`.
     """
 
@@ -40,7 +38,7 @@ class PlayedDevice(GoldenDevice):
         return super().write(offset, value)
 
     def allocate(self, size):
-        """Get a buffer that is not zero before it is read."""
+        """Buffer with non-zero contents before its first read."""
         self.buffers.append(super().allocate(size))
         self.buffers[-1].array[:] = 0xAA
         return self.buffers[-1]
@@ -51,11 +49,11 @@ class PlayedDevice(GoldenDevice):
         return [buffer.memory.tobytes() for buffer in self.buffers]
 
     def image(self, name, size):
-        """Read memory at the address in a register."""
+        """Memory at the address in a register."""
         return self._memory.read(self.at(name), size)
 
     def order(self):
-        """Indices of each step of the order list."""
+        """Sample indices of each step of the schedule."""
         size, steps = 16 * -(-(1 + self.at("batch")) // 4), self.at("steps")
         for row in self.image("order", size * steps).view("<u4").reshape(steps, -1):
             yield (row[1 : 2 + (row[0] >> 16)] & 0xFFFFFF).astype(np.int64)

@@ -1,4 +1,4 @@
-"""Platform facts, and what share of a board a design takes."""
+"""Platform data, and a design's share of a board."""
 
 import itertools
 import json
@@ -40,14 +40,14 @@ def test_clocks_are_those_that_two_dividers_reach(name):
         divider = round(1500 / rate)
         assert any(divider % one == 0 and divider // one <= 63 for one in range(1, 64))
         assert round(1500 / divider, 6) == rate
-    # what is written with a decimal names one rate
+    # a rate written with a decimal is unambiguous
     assert all(after - before > 2 * MEANT for before, after in itertools.pairwise(clock.rates))
     assert clock.rate(214.3) == clock.rate(214.285714) == clock.rate(1500 / 7) == 214.285714
     assert clock.rate(187.498123) == clock.rate(DEFAULT_MHZ) == 187.5
 
 
 def linux_rate(asked, pll):
-    """Rate that Linux sets, with `round_rate` and `set_rate` of drivers/clk/zynqmp/divider.c, both in hertz."""
+    """Rate set by Linux, from `round_rate` and `set_rate` of drivers/clk/zynqmp/divider.c; both in Hz."""
     pairs = [(one, two) for one in range(1, 64) for two in range(1, 64)]
     _, second = min(pairs, key=lambda pair: abs(pll // pair[0] // pair[1] - asked))
     first = min((pll + asked * second // 2) // (asked * second), 63)
@@ -57,7 +57,7 @@ def linux_rate(asked, pll):
 
 @pytest.mark.parametrize("pll", [1_500_000_000, 1_499_985_000, 1_499_850_000])
 def test_linux_makes_of_a_rate_what_vivado_makes_of_it(pll):
-    """Of a reference of 33.333 or 33.33 MHz too; of 200 MHz it makes 214.3 where the reference is a bit slower."""
+    """Also for references of 33.333 and 33.33 MHz; 200 MHz becomes 214.3 with the slightly slower reference."""
     for rate in board("kv260").processor_clock.rates:
         assert linux_rate(round(rate * 1e6), pll) == pytest.approx(rate * 1e6 * pll / 1.5e9, abs=2)
     if pll < 1_500_000_000:

@@ -1,4 +1,4 @@
-"""DSPs of cores: those that a spec counts are the products of the RTL, and those of an estimate."""
+"""DSP counts of cores: spec, RTL products and estimate agree."""
 
 import re
 
@@ -28,7 +28,7 @@ SPECS = {
 
 
 def products(rtlil):
-    """Number of DSPs of the products that are too wide for the fabric: 27 bits by 18 each."""
+    """DSPs of all products too wide for the fabric, 27 x 18 bits each."""
     count = 0
     for cell in re.findall(r"  cell \$mul (?:.*\n)*?  end\n", rtlil):
         widths = dict(re.findall(r"parameter (?:signed )?\\(\w+) (\S+)", cell))

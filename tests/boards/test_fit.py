@@ -1,4 +1,4 @@
-"""Fit of cores on boards: what a package refuses, and what it advises instead."""
+"""Fit of cores on boards: refusals and advice of `package`."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from ..small_cores import ONE_STAGE
 
 
 def board_with(**resources):
-    """The KV260 with other resources."""
+    """The KV260 with changed resources."""
     return dataclasses.replace(BOARDS["kv260"], resources=BOARDS["kv260"].resources | resources)
 
 

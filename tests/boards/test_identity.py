@@ -1,4 +1,4 @@
-"""Names and revisions of cores: those of different settings differ, and a package has one name all over."""
+"""Names and revisions of cores: distinct for distinct settings, consistent within a package."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def test_a_package_has_its_name_in_all_files():
     files = core_package(spec, BOARDS["kv260"], mhz=187.5, name=name)
     named = {file for file in files if "zotrain" in file}
     types = {"registers/fabtune_zotrain.h", "registers/fabtune_zotrain.rdl", "registers/fabtune_zotrain.md"}
-    # the registers are those of the core, whatever its settings, and so is what a program says to them
+    # registers, and the programs that use them, do not depend on settings
     assert {file for file in named if name not in file} <= types | {
         "driver/fabtune_zotrain.h",
         "example/example_zotrain.c",

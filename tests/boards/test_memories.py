@@ -1,4 +1,4 @@
-"""Memories of a design: what the text says, and how many blocks of RAM they take."""
+"""Memories of a design: extraction from RTLIL, and their block RAMs."""
 
 import json
 import re
@@ -34,7 +34,7 @@ PRESETS = [(core, preset) for core, kind in CORES.items() for preset in kind.pre
 
 @cache
 def emitted(spec, board):
-    """A core for a board, which several tests look at."""
+    """A core for a board, cached for several tests."""
     return emit(spec, device=BOARDS[board].fabric)
 
 
@@ -86,7 +86,7 @@ def test_a_write_and_a_read_of_one_address_share_a_port(style, shared, maps_to):
 
 
 def design_of(words, reads, *writes):
-    """A module in RTLIL with a memory whose ports are its own."""
+    """RTLIL module with one memory and ports for it."""
     design = Module()
     design.submodules.words = words
     ports = [getattr(port, name) for port in reads for name in ("addr", "data")]
@@ -114,7 +114,7 @@ def test_the_memory_of_a_block_is_found_and_counted_as_synthesis_does():
     ids=lambda one: getattr(one, "name", one),
 )
 def test_memories_of_the_cores_are_as_their_kinds_of_ram_can_be(spec, board, ultra):
-    """An UltraRAM has no contents and no reset, and no memory reads what is written in the same cycle."""
+    """UltraRAMs have no contents or reset, and no memory reads a word in the cycle of its write."""
     core = emitted(spec, board)
     memories = memories_of(core.rtlil)
     assert {one.style for one in memories} <= {"block", "distributed", "", "ultra"}
@@ -148,13 +148,13 @@ NETWORKS = {
     "table": "60 fc96 relu fc96 relu fc96 relu fc6",
     "autoencoder": "640 fc128 relu fc8 relu fc128 relu fc640",
 }
-"""Six networks beside the presets' own."""
+"""Six networks besides the presets'."""
 
 
 def planned_as_emitted(spec, board):
-    """Compare the plan with the RTL, memory by memory: depth, width, kind, blocks and how many there are.
+    """Compare the plan with the RTL by depth, width, kind, blocks and number of memories.
 
-    Of constants and of the FIFO of logits, whose memory is Amaranth's, synthesis chooses the kind.
+    Synthesis chooses the kind of constants and of Amaranth's FIFO of logits.
     """
     planned, found = Counter(), Counter()
     for shape, kind in spec.memory_plan(BOARDS[board].fabric).kinds.items():
@@ -170,7 +170,7 @@ def planned_as_emitted(spec, board):
 
 
 def spec_of(core, network, preset):
-    """A preset of a core for another network."""
+    """A core preset with another network."""
     kind, described = BLOCKS[core], network_from(network)
     return kind.of(
         described, byte_inputs=len(described.input_shape) == 3, **kind.for_network(kind.presets[preset], described)
@@ -223,7 +223,7 @@ BEFORE = {
     ("zotrain", "fast"): {"zcu102": (119.5, 0), "kv260": (89.5, 4)},
     ("zotrain", "large"): {"zcu102": (499, 0), "kv260": (43, 57)},
 }
-"""Blocks of the presets when each memory had a kind by its place in the RTL: no plan takes more."""
+"""Block RAMs of the presets with kinds fixed per memory: no plan may need more."""
 
 
 @pytest.mark.parametrize("board", BOARDS)
@@ -237,7 +237,7 @@ def test_no_preset_takes_more_than_without_a_plan(preset, board):
 
 
 def test_a_network_of_33834_parameters_leaves_most_of_the_kv260():
-    # with rows that do not fit 512 it took 121.5 block RAMs and no UltraRAM
+    # rows beyond 512 took 121.5 block RAMs and no UltraRAM
     spec = spec_of("zotrain", NETWORKS["cnn"], "tiny")
     assert spec.described.parameters == 33_834
     assert spec.mapping.all_rows == 564
@@ -266,7 +266,7 @@ def test_the_page_lists_each_memory_and_what_it_maps_to():
 
 
 def behaviour(verilog):
-    """Verilog without what chooses a kind of RAM, and without the zeros that simulators are told of."""
+    """Verilog without RAM attributes and without initial zeros for simulators."""
     verilog = re.sub(r"`ifndef SYNTHESIS\n.*?`endif\n", "", verilog, flags=re.DOTALL)
     return re.sub(r'  \(\* ram_style = "\w+" \*\)\n', "", verilog)
 
@@ -305,7 +305,7 @@ def test_each_memory_maps_to_what_it_does_in_the_whole_core(tmp_path, spec, boar
 @pytest.mark.slow
 @pytest.mark.parametrize("spec", MAPPED)
 def test_a_core_is_the_same_on_both_boards_but_for_the_kind_of_ram(spec):
-    # so what is simulated of a preset is so for both
+    # a preset's simulation then holds for both
     texts = {board: emitted(spec, board).verilog for board in BOARDS}
     assert 'ram_style = "ultra"' not in texts["zcu102"]
     assert {behaviour(text) for text in texts.values()} == {behaviour(emit(spec).verilog)}

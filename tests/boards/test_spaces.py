@@ -1,4 +1,4 @@
-"""A package in a folder whose path has spaces: what can be built and run here is."""
+"""A package in a folder with spaces in its path: everything buildable here works."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ HOME = "my boards/fab tune"
 
 @pytest.fixture(name="home", scope="module")
 def _home(tmp_path_factory):
-    """Folder of a package for everything, with a logic analyser."""
+    """Folder of a package for all targets, with a logic analyser."""
     folder = tmp_path_factory.mktemp("spaces") / HOME
     OutputFolder(folder, force=True, default=False).write(core_package(zotrain(monitor=True), BOARDS["kv260"]))
     return folder
@@ -66,7 +66,7 @@ def test_the_digests_are_those_of_the_files(home):
 
 
 def test_the_driver_for_pynq_finds_its_files(home, tmp_path):
-    """With a PYNQ that has no board: the program says what is missing, in a line."""
+    """PYNQ without a board: a one-line error names the missing part."""
     stand_in = "class DefaultIP: pass\nclass Overlay: pass\nallocate = None\n"
     (tmp_path / "pynq.py").write_text(stand_in)
     program = home / "pynq" / "fabtune_core.py"

@@ -1,4 +1,4 @@
-"""What tests of both cores' drivers share."""
+"""Fixtures shared by tests of the cores' drivers."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -11,7 +11,7 @@ from fabtune.boards.host.driver import Core
 
 @pytest.fixture(params=["commands", "settings"])
 def write_behind(request: pytest.FixtureRequest) -> Callable[[Core, Any, type[IntEnum], IntEnum], None]:
-    """Make a core's driver write all commands, or all settings, right behind one command."""
+    """Make a driver repeat all commands, or all settings, right after one command."""
 
     def hurry(core: Core, registers: Any, commands: type[IntEnum], job: IntEnum) -> None:
         write = core.write

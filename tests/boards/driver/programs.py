@@ -1,4 +1,4 @@
-"""Programs and drivers of packages, with compiled cores at their other end."""
+"""Programs and drivers of packages, connected to compiled cores."""
 
 import importlib.util
 import shutil
@@ -27,11 +27,11 @@ CORES = {
     "zotrain": zotrain(monitor=True),
     "zostream": zostream(monitor=True),
 }
-"""Cores as they are compiled, so that those of packages are generated already."""
+"""Cores with the settings of their packages, generated once."""
 CALM = with_slow(CORES, ("instantft, options", "zostream"))
-"""Cores of a test that takes long: the slow tests have all."""
+"""Cores for long tests; the slow tests use all."""
 BLOCKS = ("instantft", "zotrain", "zostream")
-"""Cores whose files have their names."""
+"""Cores whose files carry their names."""
 WARNINGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 COMPILER = shutil.which("cc") or shutil.which("gcc")
@@ -40,28 +40,27 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here
 
 @cache
 def program(name):
-    """The compiled core, which other tests compile too."""
+    """The compiled core, shared with other tests."""
     return compiled_core(CORES[name])
 
 
 def nanoseconds(device, mhz=187.5):
-    """Time of a simulated device whose clock has a rate."""
+    """Time of a simulated device at a clock rate."""
     return round(1000 * device.simulated / mhz)
 
 
 def simulated(name, **more):
-    """A device, and its driver."""
+    """A device and its driver."""
     device = SimulatedDevice(program(name), limit=3_000_000, **more)
     return device, Core(CORES[name].registers, device, device, device.interrupt)
 
 
 def written(spec, targets, folder):
-    """Write a package to a folder."""
     OutputFolder(folder, force=True, default=False).write(core_package(spec, BOARDS["kv260"], targets))
 
 
 def compiled(name, folder, flags=SANITIZED):
-    """The self-test in C, from the files of a package."""
+    """The C self-test, from a package's files."""
     written(CORES[name], ["linux", "baremetal"], folder)
     names = ("fabtune.c", "fabtune_text.c", "fabtune_uio.c", "fabtune_selftest.c")
     sources = [*(folder / "driver" / one for one in names), folder / "selftest/selftest.c"]
@@ -73,7 +72,7 @@ def compiled(name, folder, flags=SANITIZED):
 
 
 class Ended(NamedTuple):
-    """How the self-test in C ended: its result and report, its exit status, and what it printed."""
+    """Outcome of the C self-test: result, report, exit status and output."""
 
     result: str
     stage: int
@@ -87,9 +86,9 @@ class Ended(NamedTuple):
 
 
 def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=None, mhz=187.5, paused=0):
-    """Run the program with a device of a clock at its other end; what it printed, and how it ended.
+    """Run the program against a device with a clock; returns its outcome.
 
-    At every seventh look at the time the program is paused for so many reads of a register.
+    At every seventh reading of the time the program pauses for the given number of register reads.
     """
     looks = 0
     test = selftest_of(CORES[name])
@@ -141,7 +140,7 @@ def play(executable, device, name, mode="interrupt", polls=0, changed=None, at=N
 
 
 class Array(np.ndarray):
-    """As ``pynq.allocate`` gives: a view of a buffer of the simulated device."""
+    """As ``pynq.allocate`` returns: a view of a simulated device's buffer."""
 
     def flush(self):
         self.buffer.array[:] = self
@@ -153,7 +152,7 @@ class Array(np.ndarray):
 
 
 def overlay_core(name, folder, monkeypatch, task=None):
-    """The driver for PYNQ of a package, on a simulated device; PYNQ is a stand-in."""
+    """A package's PYNQ driver on a simulated device, with a stub of `pynq`."""
     files = core_package(CORES[name], BOARDS["kv260"], ["pynq"], task=task)
     for path, content in files.items():
         if not path.startswith("pynq/"):

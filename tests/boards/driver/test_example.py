@@ -1,4 +1,4 @@
-"""Example in C: built from a package's files, on the compiled core."""
+"""C example of a package, built from its files, on the compiled core."""
 
 import dataclasses
 import os
@@ -34,7 +34,7 @@ CORES = {
     "zostream": build(ZostreamSpec, ["monitor=true"], "tiny"),
 }
 OWN = {"zotrain": zotrain(monitor=True), "instantft": instantft(monitor=True)}
-"""Cores of a user's network, whose package has the user's weights and samples."""
+"""Cores with a user's network; the package has the user's weights and samples."""
 FLAGS = ("-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 SANITIZED = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 HERE = Path(__file__).parent
@@ -44,24 +44,24 @@ needs_compiler = pytest.mark.skipif(COMPILER is None, reason="no C compiler here
 
 @cache
 def package(spec, *targets, task=None):
-    """Make the files of a package, which several tests look at."""
+    """Files of a package, shared by several tests."""
     return core_package(spec, BOARDS["kv260"], targets, task=task)
 
 
 def written(name, folder, example=None):
-    """Write a package to a folder, perhaps with another example than its own; what the example prints."""
+    """Write a package, optionally with a changed example; returns the example's output."""
     example = example or example_of(CORES[name])
     return put(package(CORES[name], "linux", "baremetal") | example_files(example, "linux"), folder, example)
 
 
 def put(files, folder, example):
-    """Write files to a folder; what the example prints."""
+    """Write files; returns the example's output."""
     OutputFolder(folder, force=True, default=False).write(files)
     return f"example: {example.line}"
 
 
 def compiled(name, folder):
-    """Compile the program for Linux, with `pipe_uio.c` in the place of the driver's `fabtune_uio.c`."""
+    """Compile the Linux program with `pipe_uio.c` in place of `fabtune_uio.c`."""
     names = ("example.c", f"example_{name}.c", "example_linux.c")
     driver = [folder / "driver" / one for one in ("fabtune.c", "fabtune_text.c", "fabtune_options.c")]
     sources = [*driver, *(folder / "example" / one for one in names), HERE / "pipe_uio.c"]
@@ -70,11 +70,11 @@ def compiled(name, folder):
 
 
 def play(name, folder, spec=None, task=None):
-    """Run the program with the compiled core at its other end: its status, and the lines that it printed."""
+    """Run the program against the compiled core; returns status and output lines."""
     spec = spec or CORES[name]
     device, size = SimulatedDevice(compiled_core(spec)), example_of(spec, task).memory.end
     buffer = device.allocate(size)
-    (folder / "memory").write_bytes(b"\xa5" * size)  # what was in the buffer before does not matter
+    (folder / "memory").write_bytes(b"\xa5" * size)  # previous buffer contents are irrelevant
     memory = np.memmap(folder / "memory", np.uint8, "r+")
     printed = ""
     with subprocess.Popen(
@@ -133,7 +133,7 @@ def test_the_example_prints_what_golden_says(name, tmp_path):
     parts = [part for part in ("load", "infer", "tune", "infer again") for _ in range(2)]
     assert [one.partition(":")[0] for one in printed] == ["example", "registers", "registers", *parts, "example"]
     example = example_of(CORES[name])
-    # it has learnt, from more than chance; a transformer has few steps
+    # accuracy must rise above chance; a transformer runs few steps
     assert example.after > (1.3 if name == "zostream" else 2) * example.before > example.tested // 5
     assert f"\n    {line}\n" in (tmp_path / "README.md").read_text()
 
@@ -163,7 +163,7 @@ def test_the_example_of_a_users_network_prints_what_golden_says(name, settings, 
     assert f"\n    {line}\n" in page
     assert "your weights, and the first samples of npz:own.npz" in page
     assert f"| together | | {example.memory.end:,} |" in page
-    # another weight: the program says so, whatever the accuracies are
+    # with a changed weight the program reports an error, whatever the accuracy
     image = tmp_path / "example" / "example.bin"
     content = bytearray(image.read_bytes())
     content[example.memory.addresses["parameters"] + 1] ^= 0x10
@@ -234,7 +234,7 @@ def test_the_example_is_made_for_linux_and_bare_metal(name, tmp_path):
     done = subprocess.run([tmp_path / "linux" / "example", "/no", "x", "y"], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (2, "/no: No such file or directory\n")
 
-    # with the library of the standalone domain as its documentation has it, and registers that read as 0
+    # with stubs of the documented standalone library; registers read as 0
     library, driver = HERE / "standalone", tmp_path / "driver"
     sources = [*(driver / f"fabtune{one}.c" for one in ("", "_text", "_mmio")), library / "standalone.c"]
     own = ["example.c", f"example_{name}.c", "example_baremetal.c", "example_image.S"]

@@ -1,4 +1,4 @@
-"""Programs on bitstreams that do not answer, are of other settings, or whose clock has stopped: none waits for ever."""
+"""Programs on bitstreams that do not answer, have other settings or a stopped clock: none waits forever."""
 
 import re
 import shutil
@@ -23,7 +23,7 @@ STOPPED = "standing still: the core's clock has stopped, or it is in reset"
 
 
 class Still:
-    """Registers of a core whose clock has stopped: they keep what is written, and nothing else ever changes."""
+    """Registers of a core with a stopped clock: they keep written values and never change otherwise."""
 
     def __init__(self, spec, signature=None, **words):
         self.spec = spec
@@ -35,7 +35,7 @@ class Still:
 
     @property
     def simulated(self):
-        """Cycles of a clock that goes on by a second with each look."""
+        """Cycles of a clock that advances one second per reading."""
         self.looks += 1
         return 187_500_000 * self.looks
 
@@ -55,14 +55,14 @@ class Still:
 
 
 class AllOnes(Still):
-    """Nothing at the address."""
+    """Nothing answers at the address."""
 
     def read(self, offset):
         return 0xFFFF_FFFF
 
 
 class Counting(Still):
-    """A core that works for ever."""
+    """A core that never finishes."""
 
     def read(self, offset):
         self.words[self.spec.registers.map["cycles_low"].offset] += 200_000_000
@@ -83,12 +83,12 @@ ANSWERS = {
 
 @pytest.fixture(name="programs", scope="module")
 def _programs(tmp_path_factory):
-    """Function that compiles the self-test of a core with `pipe.c`, once."""
+    """Function that compiles a core's self-test with `pipe.c`, cached."""
     return cache(lambda name: compiled(name, tmp_path_factory.mktemp("program")))
 
 
 def pynq_on(device, name, folder, monkeypatch):
-    """The driver for PYNQ of a package on a device, as long as its constructor takes it."""
+    """A package's PYNQ driver on a device, for the duration of its constructor."""
     module, _ = overlay_core(name, folder, monkeypatch)
     monkeypatch.setattr(module.DefaultIP, "read", lambda _, offset: device.read(offset))
     monkeypatch.setattr(module.DefaultIP, "write", lambda _, offset, value: device.write(offset, value))
@@ -127,7 +127,7 @@ def test_every_driver_refuses_and_names_both_signatures(name, answer, programs, 
 @pytest.mark.parametrize("name", with_slow(BLOCKS))
 @pytest.mark.parametrize("kind", [Still, Counting])
 def test_a_command_that_never_ends_is_given_up_by_every_driver(name, kind, programs, tmp_path, monkeypatch):
-    """With a clock that goes on by a second with each look."""
+    """The clock advances one second per reading."""
     spec = CORES[name]
     device, busy = kind(spec, status=0x0), "status 0x00000000, error 0 (none) at 0x0, "
     how = STOPPED if kind is Still else "counting, clock "
@@ -160,7 +160,7 @@ def test_a_command_that_never_ends_is_given_up_by_every_driver(name, kind, progr
 
 @needs_compiler
 def test_the_rate_of_a_clock_is_that_of_its_cycles(programs):
-    """200 million cycles with each read, and a second with each look at the clock."""
+    """200 million cycles per read, one second per clock reading."""
     spec = CORES["zotrain"]
     ended = play(programs("zotrain"), Counting(spec), "zotrain", mode="timed")
     cycles, rate = re.search(r"(\d+) cycles counting, clock ([\d.]+) MHz", ended.said[-2]).groups()
@@ -189,7 +189,7 @@ def test_a_core_without_its_reset_and_one_that_keeps_nothing_start_nothing(progr
         module.FabtuneCore("hwh")
 
     class Deaf(Still):
-        """Registers that read right and cannot be written."""
+        """Registers with correct reads that ignore writes."""
 
         def write(self, offset, value):
             pass
@@ -230,7 +230,7 @@ def test_a_command_without_its_interrupt_is_said_to_be_one(programs, tmp_path, m
 
 
 def without_reset(folder):
-    """Take the soft reset out of the driver: registers that are a file, or memory, do not clear its bit."""
+    """Disable the driver's soft reset: registers backed by a file never clear its bit."""
     header = folder / "driver" / "fabtune_shell.h"
     text, count = re.subn(r"(SOFT_RESET_PENDING_MASK) 0x0*1u", r"\1 0x0u", header.read_text())
     assert count == 1
@@ -268,14 +268,14 @@ int clock_gettime(clockid_t which, struct timespec *time) {
 
 @pytest.fixture(name="linux", scope="module")
 def _linux(tmp_path_factory):
-    """The program for Linux on files: how it ended with these words in its registers, or none, and these arguments."""
+    """Run the Linux program on files with these register words and arguments."""
     folder = tmp_path_factory.mktemp("linux")
     compiled("zotrain", folder)
     without_reset(folder)
     (folder / "stand_in.c").write_text(STAND_IN)
     driver, size = folder / "driver", selftest_of(CORES["zotrain"]).size
     command = [COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", *SANITIZED, f"-I{driver}"]
-    # its own functions for buffers make room for the stand-in's
+    # the stub replaces the program's buffer functions
     renamed = ["-Dfabtune_buffer_open=open_udmabuf", "-Dfabtune_buffer_close=close_udmabuf"]
     subprocess.run([*command, *renamed, "-c", driver / "fabtune_uio.c", "-o", folder / "uio.o"], check=True)
     names = ("fabtune.c", "fabtune_text.c", "fabtune_options.c", "fabtune_selftest.c", "selftest_linux.c")
@@ -309,7 +309,7 @@ def test_the_program_for_linux_ends_in_time(linux):
     assert f"no end after 10.0 s: status 0x00000000, error 0 (none) at 0x0, 0 cycles {STOPPED}" in lines[4]
     done = linux(*DEVICES, "--seconds", "3", "--poll", words=signature)
     assert "no end after 3.0 s" in done.stdout
-    # a file is no device that gives interrupts
+    # a file cannot deliver interrupts
     done = linux("--seconds", "1000", *DEVICES, words=signature)
     assert done.returncode == 7
     assert "with interrupt, time limit 1000 s" in done.stdout
@@ -356,7 +356,7 @@ def test_usage_errors_are_a_line_and_status_2(arguments, message, linux):
 
 @needs_compiler
 def test_bare_metal_takes_its_settings_from_defines(tmp_path):
-    """With registers that keep what is written, the signature among them, and a clock of a second a look."""
+    """Registers keep written values, including the signature; the clock advances one second per reading."""
     compiled("zotrain", tmp_path)
     without_reset(tmp_path)
     library = tmp_path / "standalone"

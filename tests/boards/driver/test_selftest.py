@@ -1,4 +1,4 @@
-"""Self-tests of both cores on the compiled core: through the host driver, and through the driver in C."""
+"""Self-tests of both cores on the compiled core, through the host driver and the C driver."""
 
 import re
 import shutil
@@ -33,7 +33,7 @@ from .programs import (
 )
 
 OTHER_CLOCK = "11"
-"""Code of `FABTUNE_OTHER_CLOCK`."""
+"""Error code `FABTUNE_OTHER_CLOCK`."""
 
 
 @pytest.mark.parametrize("name", CALM)
@@ -41,7 +41,7 @@ def test_a_core_passes_again_and_again(name):
     device, core = simulated(name)
     stages = [stage.name for stage in selftest_of(CORES[name]).stages]
     assert selftest_of(CORES[name]).run(core) == stages
-    assert selftest_of(CORES[name]).run(core) == stages  # what is in the core from before does not matter
+    assert selftest_of(CORES[name]).run(core) == stages  # earlier core state is irrelevant
     device.reset()
     assert selftest_of(CORES[name]).run(core) == stages
 
@@ -92,7 +92,7 @@ def test_the_first_wrong_stage_is_named(name, region, stage, monkeypatch):
 @pytest.mark.parametrize("name", with_slow(BLOCKS))
 def test_a_self_test_ends_a_command_that_is_running(name):
     (_, core), test = simulated(name), selftest_of(CORES[name])
-    test.run(core)  # leaves settings with which each command runs
+    test.run(core)  # leaves valid settings for each command
     for command in CORES[name].registers.commands:
         core.write("command", command)
         assert core.busy
@@ -118,7 +118,7 @@ def test_the_host_driver_measures_the_clock(monkeypatch):
 
 
 class Idle:
-    """A core whose commands do nothing, in as many cycles as their steps; it keeps what has run."""
+    """A core whose commands do nothing for a plausible number of cycles; records the commands."""
 
     def __init__(self):
         self.watch, self.ran = None, []
@@ -175,7 +175,7 @@ def test_all_systems_say_the_same_in_the_same_order(name, tmp_path, monkeypatch)
     _, driver = overlay_core(name, tmp_path, monkeypatch)
     from_pynq = []
     driver.selftest(tmp_path / "selftest.bin", say=from_pynq.append)
-    # each has a memory of its own, and waits as it can
+    # memory and waiting differ between the drivers
     where = r"at 0x[0-9a-f]+|\d+ cycles|polled.*|with interrupt.*|[\d.]+ MHz"
     said = [[re.sub(where, "", line) for line in lines] for lines in (from_c, from_python, from_pynq)]
     assert said[0] == said[1] == said[2]
@@ -199,7 +199,7 @@ def test_all_systems_say_the_same_in_the_same_order(name, tmp_path, monkeypatch)
 
 @needs_compiler
 def test_the_driver_in_c_measures_the_clock(tmp_path):
-    """That of the device, from what its cycle counter and its time say; 14 % more is what Linux makes of 200 MHz."""
+    """From the device's cycle counter and time; 14 % more is Linux's rate for a requested 200 MHz."""
     executable, (device, _) = compiled("zotrain", tmp_path), simulated("zotrain")
     stages = len(selftest_of(CORES["zotrain"]).stages)
     for mhz, result in ((187.5, "0"), (1500 / 7, OTHER_CLOCK), (150, OTHER_CLOCK)):
@@ -211,7 +211,7 @@ def test_the_driver_in_c_measures_the_clock(tmp_path):
         assert ended.said[-2] == f"clock: {said}"
     paused = play(executable, device, "zotrain", paused=20)
     assert paused.hertz == pytest.approx(187.5e6, rel=1e-2)
-    # also behind a stage that is wrong
+    # also after a failed stage
     ended = play(executable, device, "zotrain", changed="parameters", mhz=150)
     assert ended.result == "6"
     assert ended.hertz == pytest.approx(150e6, rel=2e-3)
@@ -227,23 +227,23 @@ def test_the_driver_in_c_says_what_is_wrong(tmp_path):
     assert re.fullmatch(r"stage 4 of 9, .*: wrong, logits have CRC-32 0x\w+, golden says 0x\w+", ended.said[-3])
     assert ended.said[-2].startswith("clock: right, ")
     assert ended.said[-1] == "self-test: wrong, exit status 1"
-    # what the core copies is not what the program has
+    # the core's copy differs from the program's data
     ended = play(executable, device, "zotrain", changed="deltas")
     assert (ended.result, ended.stage, ended.error, ended.what, ended.status) == ("9", 0, 0, "deltas", 4)
     assert "memory, save the same deltas: wrong, deltas have CRC-32" in ended.said[-3]
     assert ended.said[-2].startswith("memory: the core does not read or write this buffer")
-    # an address between beats is refused by the core: its code and the value
+    # the core refuses an unaligned address: error code and value
     buffer = device.buffers[-1].device_address
     ended = play(executable, device, "zotrain", at=buffer + 8)
     deltas = buffer + 8 + selftest_of(CORES["zotrain"]).memory.addresses["deltas"]
     assert ended[:4] == ("9", 0, errors["BAD_ADDRESS"], deltas)
     assert f"error {errors['BAD_ADDRESS'].value} (bad_address) at {deltas:#x}, " in ended.said[-3]
-    # a buffer that the core does not reach: the bus's error, and the burst's address
+    # an unreachable buffer: bus error and address of the burst
     nowhere = 0xAB_0000_0000
     ended = play(executable, device, "zotrain", at=nowhere)
     assert ended[:4] == ("9", 0, errors["READ_DECERR"], deltas - buffer - 8 + nowhere)
     assert "(read_decerr) at 0xab" in ended.said[-3]
-    # and then a whole job is right
+    # a complete job succeeds afterwards
     assert play(executable, device, "zotrain").status == 0
 
 
@@ -314,7 +314,7 @@ def test_all_sources_compile_without_a_warning(language, tmp_path):
 
 @needs_compiler
 def test_the_bare_metal_program_runs(tmp_path):
-    """With the library of the standalone domain as its documentation has it, and registers that read as 0."""
+    """With stubs of the documented standalone library; registers read as 0."""
     compiled("zotrain", tmp_path)
     library = Path(__file__).with_name("standalone")
     names = ("fabtune.c", "fabtune_text.c", "fabtune_mmio.c", "fabtune_selftest.c", "selftest_baremetal.c")
@@ -336,7 +336,7 @@ def test_the_bare_metal_program_runs(tmp_path):
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler here")
 @pytest.mark.parametrize("layout", ["2024", "2025"])
 def test_the_host_program_for_xrt_compiles(tmp_path, layout):
-    """Against declarations as XRT's documentation has them: `experimental` beside the folder `xrt`, and later in it."""
+    """Against declarations from XRT's documentation: `experimental` next to folder `xrt`, later inside it."""
     written(ZotrainSpec(**ONE_STAGE), ["vitis"], tmp_path)
     headers = tmp_path / "include"
     shutil.copytree(Path(__file__).with_name("xrt"), headers / "xrt")

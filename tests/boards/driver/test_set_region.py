@@ -1,4 +1,4 @@
-"""The C driver refuses a region that the core cannot address, and sets nothing."""
+"""The C driver refuses a region that the core cannot address, and writes no register."""
 
 import subprocess
 

@@ -1,7 +1,7 @@
-"""Estimates of published designs against the figures that their authors got from Vivado.
+"""Estimates of published designs compared with their authors' Vivado figures.
 
-The designs are other people's work and are not kept here: calibration.csv says where they are, docs/estimate.md how to
-repeat it. A half of them, chosen by a checksum of the name before anything was tuned, was not used for tuning.
+The designs are third-party work and not stored here: calibration.csv gives their sources, docs/estimate.md the steps.
+Half of them, chosen by a checksum of the name before any tuning, were not used for tuning.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from fabtune.boards.estimate.estimate import Estimate, estimate_verilog
 
 VARIABLE = "FABTUNE_CALIBRATION"
 LEAST_LUTS = 100
-"""Designs of fewer count in the table, not in the means."""
+"""Smaller designs appear in the table, not in the means."""
 SPEED = {"xc7a-1": 3.0, "xc7a-2": 2.5, "7k-1": 2.0, "xczu-2": 1.0}
-"""Delay of a family's speed grade over that of UltraScale+, speed grade -2, as cores that were built for several tell.
+"""Delay of a family's speed grade relative to UltraScale+ -2, from cores built for several.
 
-PicoRV32's table gives 4.2, 3.5 and 2.8 ns for Artix-7 -1 and -2 and Kintex-7 -1, FPGA-QOI's 2.7 and 3.3 times the clock
-for a Zynq UltraScale+ -2 as for an Artix-7 -1.
+PicoRV32's table lists 4.2, 3.5 and 2.8 ns for Artix-7 -1 and -2 and Kintex-7 -1; FPGA-QOI runs 2.7 and 3.3 times as
+fast on a Zynq UltraScale+ -2 as on an Artix-7 -1.
 """
 
 
 @dataclass(frozen=True)
 class Build:
-    """One row of the table, with its estimate."""
+    """A row of the table, with its estimate."""
 
     row: dict[str, str]
     estimate: Estimate
 
     def ratio(self, resource: str) -> float | None:
-        """Estimate over published figure."""
+        """Estimate divided by published figure."""
         published = float(self.row[resource] or 0)
         return self.estimate.resources[resource] / published if published else None
 
     @property
     def design(self) -> str:
-        """Name of the design; builds of one, with other settings, count together as one."""
+        """Design name; builds of a design with different settings count as one."""
         shared = self.row["core"] in ("hdl-modules", "osfpga")
         return self.row["core"] + (f" {self.row['build'].split('_')[0]}" if shared else "")
 

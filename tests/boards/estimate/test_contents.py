@@ -1,4 +1,4 @@
-"""Contents of memories in files are those of the Verilog."""
+"""Memory contents in files equal those in the Verilog."""
 
 from pathlib import Path
 

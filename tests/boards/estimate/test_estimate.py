@@ -1,4 +1,4 @@
-"""Estimates of small designs whose cost on an UltraScale+ device is known by hand."""
+"""Estimates of small designs with costs on UltraScale+ known by hand."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_path_through_a_dsp_without_registers(registers: str, levels: int) -> 
     [
         (cell("l", "LUT2", I0=2, I1=3, O=4), 1),  # the LUT absorbs it
         (cell("f", "FDRE", R=2, D=3, C=8, Q=4), 0),  # a slice inverts set and reset
-        (cell("f", "FDRE", CE=2, D=3, C=8, Q=4), 1),  # but not the clock enable
+        (cell("f", "FDRE", CE=2, D=3, C=8, Q=4), 1),  # a clock enable is not inverted
         (cell("f", "FDRE", D=2, C=8, Q=4), 1),
     ],
 )
@@ -201,7 +201,7 @@ def test_slowest_path_is_the_sum_of_its_cells_and_nets() -> None:
     ],
 )
 def test_what_makes_a_path_slower(tmp_path: Path, change: str, slower: int, cells: dict[str, int]) -> None:
-    """Add something to a sum of two registers."""
+    """Variations of a sum of two registers."""
 
     def slowest(assignment: str) -> TimingPath:
         return estimate(
@@ -251,7 +251,7 @@ DRIVEN = {
     "in_a_loop": "integer k; initial for (k = 0; k < 8; k = k + 1) y[k] = k; assign y = a ^ b;",
     "of_an_instance": "part p(clk, a ^ b, y);",
 }
-"""Modules in which a net with a driver can have an initial value, too."""
+"""Modules with an initial value on a driven net."""
 
 
 @pytest.mark.parametrize("initial", ["", "initial y = 0;", "initial begin y = 1; y = 3; end"])
@@ -322,7 +322,7 @@ CORES = {
     "zotrain": {"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3", "lanes": 16},
     "zostream": BLOCKS["zostream"].presets["tiny"],
 }
-"""Settings of whole cores that take a minute."""
+"""Whole cores that take a minute."""
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_an_estimate_is_made_once_for_the_same_text(monkeypatch, tmp_path):
 
 @pytest.mark.slow
 def test_a_shared_port_takes_no_further_ultra_ram() -> None:
-    """The rows of the cut memory are behind those of the deltas: one memory with two ports."""
+    """Rows of the cut memory follow the delta rows: one memory with two ports."""
     mapping = ZotrainSpec(**ZotrainSpec.presets["fast"]).mapping
     rows, width = 4 * mapping.all_rows, 8
     ultra_rams = [

@@ -1,4 +1,4 @@
-"""Fan-out of small designs whose nets and loads are known by hand."""
+"""Fan-out of small designs with nets and loads known by hand."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_constant_reset_pin_is_none() -> None:
 def test_a_net_is_as_long_as_its_readers_need_room() -> None:
     assert delays.net(1) == 150
     assert delays.net(256) == 150 + 8 * 40, "the fit alone"
-    # 1024 slices, 32 by 32, of which 8 by 8 belong to the fit
+    # 1024 slices, 32 x 32; the fit covers 8 x 8
     assert delays.net(4096) == 150 + 12 * 40 + 24 * 11
     assert delays.net(32768) > 2 * delays.net(256)
 

@@ -1,4 +1,4 @@
-"""What the flow does differently from Yosys's own, each on a design whose cost is known by hand."""
+"""Differences between fabtune's flow and Yosys's own, each on a design with costs known by hand."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_chain_computes_what_the_source_says(tmp_path: Path) -> None:
 
 
 def prove_equal(folder: Path, source: str, *commands: str) -> None:
-    """Prove by SAT that a module ``top`` without registers computes the same after these commands."""
+    """Prove by SAT that these commands preserve the function of combinational module ``top``."""
     (folder / "design.v").write_text(source)
     yosys.run(
         [
@@ -146,7 +146,7 @@ endmodule"""
 @pytest.mark.parametrize(
     ("product", "dsps", "luts"),
     [
-        ("a * b", 3, 0),  # the piece above bit 32 is not there
+        ("a * b", 3, 0),  # no partial product above bit 32
         ("$signed({{32{a[31]}}, a}) * $signed({{32{b[31]}}, b})", 4, 0),
         ("a * 3", 0, 31),
         ("a * 7", 0, 31),
@@ -333,7 +333,7 @@ def test_a_memory_in_a_module_of_its_own_is_the_same_memory(tmp_path: Path) -> N
             "select -assert-count 4 top/t:$mem_v2",
             "rename top gate",
             synthesis_passes.SEPARATE_MEMORIES,
-            # the enables of one tell that a port is enough for it
+            # its enables show that a single port suffices
             "select -assert-count 1 gate/t:$mem_v2",
             "select -assert-count 4 */t:$mem_v2",
             "flatten",

@@ -1,4 +1,4 @@
-"""What is read of a netlist that Yosys wrote."""
+"""Parsing of Yosys netlists."""
 
 from __future__ import annotations
 

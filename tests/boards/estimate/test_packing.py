@@ -1,4 +1,4 @@
-"""The matching of small LUTs: every pair must fit one LUT6, no LUT twice, always the same answer."""
+"""Pairing of small LUTs: every pair fits one LUT6, no LUT is used twice, and the result is deterministic."""
 
 import random
 from itertools import chain
@@ -20,7 +20,7 @@ def nets(*names: str) -> frozenset[str]:
         ("abcde", "abcde", True),
         ("abcde", "ab", True),
         ("abcd", "cdef", False),  # six nets
-        ("abcdef", "abc", False),  # a LUT6 has no room
+        ("abcdef", "abc", False),  # a LUT6 has no free inputs
         ("ab", "cd", False),  # fits, but shares nothing: Vivado does not look for such pairs
     ],
 )
@@ -34,7 +34,7 @@ def test_the_closest_pairs_come_first() -> None:
 
 
 def test_a_large_lut_is_not_starved_by_small_ones() -> None:
-    # Both others fit the two-input LUT, which is the only partner that the five-input one has.
+    # the two-input LUT fits both others, and is the only partner of the five-input LUT
     luts = [nets("abf"), nets("ab"), nets("abcde")]
     assert sorted(map(sorted, pair_luts(luts))) == [[1, 2]]
 

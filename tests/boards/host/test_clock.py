@@ -1,4 +1,4 @@
-"""The measured rate of a clock: a core with a counter, a host whose reads take time, and what may come between."""
+"""Measurement of a clock rate from a cycle counter, with slow and interrupted reads."""
 
 import random
 
@@ -7,11 +7,11 @@ import pytest
 from fabtune.boards.host.clock import ClockWatch, clock_differs
 
 READ = 300
-"""Nanoseconds of a read of the counter."""
+"""Nanoseconds per read of the counter."""
 
 
 class Command:
-    """A command of so many cycles at a rate, and the host's clock; some reads are interrupted."""
+    """A command of some cycles at a clock rate, with the host's clock; some reads are interrupted."""
 
     def __init__(self, cycles, mhz, interrupted=(), stale=0):
         self.cycles, self.mhz, self.interrupted, self.stale = cycles, mhz, interrupted, stale
@@ -23,7 +23,7 @@ class Command:
 
     def read(self):
         self.reads += 1
-        # the counter is taken somewhere within the read
+        # the counter is sampled somewhere within the read
         early = self.random.randrange(READ // 3, READ // 2)
         late = READ - early
         if self.reads in self.interrupted:

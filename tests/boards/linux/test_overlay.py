@@ -1,4 +1,4 @@
-"""Files of a package for Linux: steps, device-tree overlay and Makefile."""
+"""Linux files of a package: steps, device-tree overlay and Makefile."""
 
 import re
 import shutil
@@ -16,7 +16,6 @@ CORES = {"instantft": instantft(), "zotrain": zotrain(), "zostream": zostream()}
 
 
 def write(files, folder):
-    """Write a package."""
     OutputFolder(folder, force=True, default=False).write(files)
 
 
@@ -51,14 +50,14 @@ BASE = """\
 	};
 };
 """
-"""Labels of a board's base tree that the overlay names; of its interrupt controller there are two."""
+"""Labels of a board's base tree used by the overlay; the interrupt controller has two possible labels."""
 
 
 @pytest.mark.skipif(shutil.which("dtc") is None, reason="dtc is not installed: apt install device-tree-compiler")
 @pytest.mark.parametrize("name", with_slow(CORES))
 @pytest.mark.parametrize(("parent", "hertz"), [("gic", None), ("imux", 187_498_123)])
 def test_the_overlay_fits_the_base_tree(name, parent, hertz, tmp_path):
-    """As `linux/Makefile` makes it: for both labels, with the rate that was asked for and the one that was reached."""
+    """Built by `linux/Makefile`, for both labels, with requested and achieved clock rates."""
     write(core_package(CORES[name], BOARDS["kv260"], ["linux"], mhz=187.5), tmp_path)
     if hertz:
         (tmp_path / "out").mkdir()
@@ -76,7 +75,7 @@ def test_the_overlay_fits_the_base_tree(name, parent, hertz, tmp_path):
         command = ["fdtoverlay", "-i", base, "-o", merged, overlay]
         return subprocess.run(command, capture_output=True, text=True, check=False).returncode
 
-    # a base tree that calls its interrupt controller otherwise refuses it
+    # a base tree with the other label refuses the overlay
     assert merge({"gic": "imux", "imux": "gic"}[parent]) != 0
     assert merge(parent) == 0
     back = subprocess.run(["dtc", "-q", "-I", "dtb", "-O", "dts", merged], capture_output=True, text=True, check=True)

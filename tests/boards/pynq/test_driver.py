@@ -1,4 +1,4 @@
-"""The driver for PYNQ and the notebook of a package, on the compiled cores with a stand-in for `pynq`."""
+"""PYNQ driver and notebook of a package, on the compiled cores with a stub of `pynq`."""
 
 import ast
 import sys
@@ -30,7 +30,7 @@ def test_the_driver_for_pynq_runs_the_whole_job(name, tmp_path, monkeypatch):
 def test_the_driver_for_pynq_measures_the_clock(tmp_path, monkeypatch):
     module, core = overlay_core("zotrain", tmp_path, monkeypatch)
     assert core.expected_hz == 187_500_000
-    (tmp_path / "zotrain.clock").write_text("214283569\n")  # as Vivado's project leaves it
+    (tmp_path / "zotrain.clock").write_text("214283569\n")  # as left by Vivado's project
     with pytest.raises(module.CoreError, match=r"clock: 187\.[45]\d* MHz instead of 214.284 MHz"):
         core.selftest(tmp_path / "selftest.bin")
 
@@ -89,7 +89,7 @@ def test_the_notebook_for_pynq_runs_the_job_of_a_users_network(name, settings, t
 
 
 def run_main(module, core, arguments, monkeypatch):
-    """The command line of the driver for PYNQ, with an overlay whose core is this."""
+    """Run the PYNQ driver's command line with an overlay containing this core."""
     monkeypatch.setattr(module, "Overlay", lambda _: types.SimpleNamespace(core=core))
     try:
         return module.main(arguments)
@@ -104,7 +104,7 @@ def test_the_driver_for_pynq_is_a_program_too(tmp_path, monkeypatch, capsys):
     waits = []
 
     class Interrupt:
-        """As PYNQ has it: a coroutine that returns behind the interrupt."""
+        """PYNQ's interrupt: a coroutine that returns after the interrupt."""
 
         async def wait(self):
             waits.append(1)

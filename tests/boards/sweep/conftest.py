@@ -1,4 +1,4 @@
-"""Spaces from text."""
+"""Sweep spaces from text."""
 
 import pytest
 
@@ -13,7 +13,7 @@ BASE = {
 
 @pytest.fixture
 def space_of(tmp_path):
-    """Read a space: that of `BASE`, with other or further tables and keys."""
+    """Space `BASE` with changed or additional tables and keys."""
 
     def make(**changed):
         parts = {name.replace("__", "."): text for name, text in changed.items()}

@@ -1,4 +1,4 @@
-"""Objectives against the layouts' images, the estimate, and trainings without the sweep; what is cached."""
+"""Objectives compared with layout images, estimates and separate trainings; caching."""
 
 import dataclasses
 
@@ -49,7 +49,7 @@ PEZO = {
 
 @pytest.fixture(scope="module")
 def start():
-    """Drifted digits and a network that has not learned anything."""
+    """Drifted digits and an untrained network."""
     network = preset("digits")
     return Workload(Drift.parse("camera").apply(digits(0), 0), network, module_of(network).eval())
 
@@ -60,7 +60,7 @@ def empty_cache(tmp_path, monkeypatch):
 
 
 def first_of(space, start, **values):
-    """Build the first point of a space, with other values."""
+    """Build the first point of a space, with changed values."""
     return design_of(
         space, space.point(next(space.grid()) | {name.replace("__", "."): one for name, one in values.items()}), start
     )
@@ -124,7 +124,7 @@ def test_cycles_are_words(space_of, start):
     # 198 words a sample on 16 x 4 multipliers
     assert cycles(first_of(space_of(**ZOTRAIN), start), start) == 4 * 20 * 2 * 198
     design, samples = first_of(space_of(**INSTANTFT), start), len(start.task.tune)
-    # 14 rows of adapters, each in two passes; a record of 14 beats and a sample of 4
+    # 14 adapter rows in two passes each; a record of 14 beats and a sample of 4
     assert cycles(design, start) == samples * (198 + 28)
     raw = first_of(space_of(**INSTANTFT), start, training__method="skip2-lora")
     assert cycles(raw, start) == samples * (198 + raw.spec.mapping.raw_beats + 4)

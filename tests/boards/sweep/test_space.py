@@ -1,4 +1,4 @@
-"""What a description may say, and the line for everything else."""
+"""Valid sweep descriptions, and one-line errors for all others."""
 
 import re
 
@@ -122,7 +122,7 @@ def test_a_value_that_nothing_makes_possible_is_refused(space_of):
 
 
 def test_a_value_that_some_others_make_possible_is_taken(space_of):
-    # 4-bit generators have 15 states, for 31 of them there are 5 bits
+    # 4-bit generators have 15 states; 31 need 5 bits
     assert check(space_of(sweep__settings="\nbits = [4, 8]\nn = [15, 31]\n"), None) == 4
 
 

@@ -1,4 +1,4 @@
-"""Journals: points once each, in any number of processes that may be killed at any time; samplers; other files."""
+"""Sweep journals: each point once, with several and killed processes; samplers; other files."""
 
 import json
 import signal
@@ -22,12 +22,12 @@ while (values := study.claim()) is not None:
     if sys.stdin.readline():
         study.tell((1.0, values["settings.leap"]))
 """
-"""Claims points, prints each, and finishes it at a line on standard input."""
+"""Claims points, prints each, and finishes it on a line of standard input."""
 
 
 @pytest.fixture
 def worker(tmp_path):
-    """Start a process that claims points of a space's journal."""
+    """Start a process that claims points of a journal."""
     running = []
 
     def begin():
@@ -43,7 +43,7 @@ def worker(tmp_path):
 
 
 def evaluate(study, count=None):
-    """Finish so many points, or all; infeasible where a leap is 3."""
+    """Finish some or all points; a leap of 3 is infeasible."""
     found = []
     while (count is None or len(found) < count) and (values := study.claim()) is not None:
         bits, leap = values["settings.bits"], values["settings.leap"]
@@ -105,7 +105,7 @@ def test_processes_share_the_points_of_a_journal(space_of, worker):
     space = space_of()
     one, other = worker(), worker()
     held = one.stdout.readline()
-    # the other one takes all but the one that is held, and ends
+    # the other process takes all unclaimed points, and ends
     out, _ = other.communicate("\n" * 9, timeout=100)
     rest, _ = one.communicate("\n" * 9, timeout=100)
     assert rest == ""

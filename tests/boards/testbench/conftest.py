@@ -1,4 +1,4 @@
-"""Packages with their benches in a folder whose path has spaces, two side by side, and make in them."""
+"""Two packages with benches in a folder with spaces, and `make` in them."""
 
 import os
 import shlex
@@ -23,7 +23,7 @@ TASKS = {
 
 
 def written(spec, folder, task=None):
-    """Write the package of a core for simulation into a folder."""
+    """Write a core's simulation package."""
     files = core_package(spec, BOARDS["kv260"], ["simulation"], task=task)
     OutputFolder(folder, force=True, default=False).write(files)
     return folder
@@ -31,14 +31,14 @@ def written(spec, folder, task=None):
 
 @pytest.fixture(scope="session")
 def packages(tmp_path_factory):
-    """Find the folder of a core's package, with a network and samples of a user's; all of them lie side by side."""
+    """Folder of a core's package, with a user's network and samples."""
     parent = tmp_path_factory.mktemp("packages") / "two cores"
     return cache(lambda name: written(SPECS[name], parent / name, TASKS[name]))
 
 
 @pytest.fixture(scope="session")
 def make(tmp_path_factory):
-    """Run make in the folder `tb` of a package: exit status, and all that it printed."""
+    """Run make in a package's folder `tb`; returns exit status and output."""
     program = tmp_path_factory.mktemp("bin") / "fabtune"
     python = shlex.quote(sys.executable)
     program.write_text(f"#!/bin/sh\nexec {python} -c 'from fabtune.scripts.cli import main; main()' \"$@\"\n")

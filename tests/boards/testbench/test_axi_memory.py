@@ -1,4 +1,4 @@
-"""The memory of the bench without Python: bursts, IDs, stalls, and each rule that it watches."""
+"""Memory model of the Verilog bench: bursts, IDs, stalls, and each checked rule."""
 
 import re
 import subprocess
@@ -15,7 +15,7 @@ MANAGER = Path(__file__).with_name("manager.sv")
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    """Simulate the managers with arguments: exit status, output."""
+    """Simulate the managers with arguments; returns exit status and output."""
     folder = tmp_path_factory.mktemp("memory")
     sources = f"'{MANAGER}' '{TEMPLATES / 'fabtune_axi_memory.sv'}'"
     if find("icarus"):

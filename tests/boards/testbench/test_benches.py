@@ -1,4 +1,4 @@
-"""The benches of a package: they pass as they are, and say where a word is not golden's."""
+"""Benches of a package: they pass unchanged, and report words that differ from golden."""
 
 import re
 import shutil
@@ -16,22 +16,22 @@ from .conftest import SPECS, TASKS, written
 
 PASS = re.compile(r"^PASS: (\d+) stages, (\d+) cycles, latency 20, stalls (\d+) %$", re.MULTILINE)
 PAIRS = [("zotrain", "icarus"), ("zotrain", "verilator"), ("instantft", "verilator"), ("instantft", "icarus")]
-"""Cores and simulators: a bench is always run with the first pair, which is built in a second."""
+"""Cores and simulators; the first pair builds fastest and always runs."""
 
 
 def runs(pairs, more):
-    """Parameters of a test: pairs that are always run, and more that are slow."""
+    """Test parameters: pairs that always run, and slow ones."""
     return [*pairs, *(pytest.param(*one, marks=pytest.mark.slow) for one in more)]
 
 
 def needs(simulator):
-    """Skip where a simulator is not installed."""
+    """Skip if a simulator is not installed."""
     if not find(simulator):
         pytest.skip(f"{simulator} is not installed")
 
 
 def check_both_speeds(out, spec):
-    """Check that all stages passed at full speed and with stalls, which take longer."""
+    """All stages pass at full speed and, taking longer, with stalls."""
     found = [[int(number) for number in line] for line in PASS.findall(out)]
     stages = len(selftest_of(spec).stages) + 2  # signature and soft reset
     assert [(line[0], line[2]) for line in found] == [(stages, 0), (stages, 50)]
@@ -39,7 +39,7 @@ def check_both_speeds(out, spec):
 
 
 def check_results(package, simulator, tests):
-    """Check that cocotb ran these tests, and none failed."""
+    """Check that cocotb ran exactly these tests without failure."""
     cases = [*ElementTree.parse(package / "tb" / f"results-{simulator}.xml").iter("testcase")]
     assert {case.get("name") for case in cases} == tests
     bad = [
@@ -91,7 +91,7 @@ def test_the_benches_of_a_preset_pass(make, tmp_path, core, simulator):
 
 @pytest.fixture
 def changed(packages, make):
-    """Run the bench without Python with a file of the job changed: exit status, output."""
+    """Run the Verilog bench with a changed job file; returns exit status and output."""
     simulator = "icarus" if find("icarus") else "verilator"
     folder = packages("zotrain") / "tb"
 

@@ -1,4 +1,4 @@
-"""A self-test as data: steps of the driver, memory and expected words."""
+"""Self-test as data files: driver steps, memory and expected words."""
 
 import re
 
@@ -14,7 +14,7 @@ CASES = [pytest.param(spec, id=name) for name, spec in SPECS.items()]
 
 
 def beats(text):
-    """Bytes of the lines of a file for `$readmemh`, those at the lowest address last."""
+    """Bytes of a `$readmemh` file's lines, lowest address last."""
     return np.frombuffer(b"".join(bytes.fromhex(line)[::-1] for line in text.splitlines()), np.uint8)
 
 

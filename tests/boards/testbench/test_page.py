@@ -1,4 +1,4 @@
-"""The code of the page on test benches: its tests in cocotb and in pytest run as they stand there."""
+"""Code of the page on test benches: its cocotb and pytest tests run unchanged."""
 
 import os
 import re
@@ -21,11 +21,11 @@ CODE = dict(re.findall(r"^`(test_\w+\.py)`\n\n<!-- not run: [^\n]+ -->\n\n```pyt
 
 @pytest.fixture(name="quick_build")
 def _quick_build():
-    """Icarus, which builds at once, or else Verilator."""
+    """Icarus, which builds fastest, otherwise Verilator."""
     return "icarus" if find("icarus") else "verilator"
 
 
-@pytest.mark.slow  # beside the test in pytest, and the package's own in cocotb
+@pytest.mark.slow  # also covered by the pytest test and the package's cocotb test
 def test_the_tests_in_cocotb_pass(packages, make, quick_build):
     folder = packages("zotrain") / "tb"
     (folder / "test_mine.py").write_text(CODE["test_mine.py"])
@@ -54,7 +54,7 @@ def test_a_failing_test_is_a_status(packages, make, quick_build):
 
 
 def pytest_in(folder):
-    """Run pytest with the plugin alone, as its entry point loads it."""
+    """Run pytest with only fabtune's plugin, loaded as its entry point does."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "fabtune.sim.pytest_plugin", "-p", "no:cacheprovider"]
     env = os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     return subprocess.run([*command, "-W", "error"], cwd=folder, env=env, capture_output=True, text=True, check=False)

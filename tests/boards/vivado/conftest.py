@@ -1,4 +1,4 @@
-"""Vivado's place in the tests: tclsh with commands that record each call."""
+"""Stand-in for Vivado: tclsh with commands that record each call."""
 
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ STAND_IN = Path(__file__).with_name("stand_in.tcl")
 
 @pytest.fixture(name="run_script")
 def _run_script(tmp_path):
-    """Run a script in tclsh from another folder: exit status, output and the commands it gave Vivado."""
+    """Run a script in tclsh from another folder; returns exit status, output and recorded commands."""
     if TCLSH is None:
         pytest.skip("tclsh is not installed: apt install tcl")
 

@@ -23,7 +23,7 @@ CORES = {
     "zostream": zostream(),
 }
 SLOW = Dram(latency=2000, outstanding=64, duty=0.2)
-"""A memory that lets as many bursts wait as the core gives."""
+"""A memory that accepts as many outstanding bursts as the core issues."""
 
 
 @pytest.mark.parametrize("name", with_slow(CORES, ("instantft, options", "zostream")))
@@ -48,6 +48,6 @@ def test_a_core_bursts_as_its_description_says(name):
 )
 def test_the_ports_are_those_of_the_spec(make, name):
     trainer = make(CORES[name])
-    Fragment.get(trainer, None)  # or Amaranth complains of parts that nothing uses
+    Fragment.get(trainer, None)  # avoids Amaranth's warning about unused components
     memory = trainer.memory
     assert (memory.reader, memory.writer) == (CORES[name].reader, CORES[name].writer)

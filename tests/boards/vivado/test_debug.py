@@ -1,4 +1,4 @@
-"""A logic analyser on a core's monitor: its size, the block design with it, and the script that reads it."""
+"""Logic analyser on a core's monitor: size, block design, and the script that reads it."""
 
 import re
 import subprocess
@@ -128,7 +128,7 @@ def test_the_script_fails_with_a_status(change, message, tmp_path, run_script):
     ("name", "samples"), [("instantft", 256), ("zotrain", 32), pytest.param("zostream", 2048, marks=pytest.mark.slow)]
 )
 def test_a_self_test_fills_a_capture(name, samples):
-    """As tests/sim/captures/test_updates.py counts them."""
+    """The counts of tests/sim/captures/test_updates.py."""
     spec = CORES[name]
     analyser = analyser_of(spec, emit(spec).pins, selftest_of(spec))
     assert (analyser.samples, analyser.depth) == (samples, max(samples, 1024))
@@ -165,7 +165,7 @@ def test_the_page_says_what_to_type():
 def test_every_script_runs_in_a_folder_with_spaces(script, arguments, made, tmp_path, run_script):
     home = tmp_path / "my boards" / "fab tune"
     core, target = CORES["zotrain"], script.partition("/")[0]
-    core = replace(core, monitor=target != "vitis")  # a kernel has no pins of its own
+    core = replace(core, monitor=target != "vitis")  # a kernel has no extra pins
     files = core_package(core, BOARDS["kv260"], [target]) | {"out/zotrain.ltx": ""}
     status, said, commands = run_script(script, files, arguments, installed=INSTALLED, home=home)
     assert status == 0, said

@@ -1,6 +1,6 @@
-"""The system as PYNQ sees it: pynqmetadata reads a .hwh made of the IP's description and of the script's calls.
+"""The system as seen by PYNQ: pynqmetadata reads a .hwh built from the IP description and the script's calls.
 
-It stands for Vivado's own, and holds what PYNQ reads: cores with interfaces, pins and registers; nets; addresses.
+The .hwh replaces Vivado's, with all that PYNQ reads: cores with interfaces, pins and registers; nets; addresses.
 """
 
 import json
@@ -21,7 +21,7 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from ...small_cores import ADAPTERS, ONE_STAGE, zostream
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # pydantic warns of the library's field names
+    warnings.simplefilter("ignore")  # pydantic warns about the library's field names
     from pynqmetadata.frontends import Metadata
     from pynqmetadata.views.runtime import RuntimeMetadataParser
 
@@ -38,7 +38,7 @@ PINS = {
     "proc_sys_reset": {"slowest_sync_clk": "I", "ext_reset_in": "I", "peripheral_aresetn": "O"},
     "smartconnect": {"aclk": "I", "aresetn": "I"},
 }
-"""Scalar pins of the vendor's IPs by name, those that a block design of ours may connect."""
+"""Scalar pins of vendor IPs by name, as used in fabtune's block designs."""
 INTERFACES = {PROCESSOR: {MANAGER: "MASTER"}, "axi_intc": {"s_axi": "SLAVE"}}
 CLOCKS = {
     f"PSU__{name}": value
@@ -51,9 +51,9 @@ CLOCKS = {
         f"CRL_APB__PL{clock}_REF_CTRL__ACT_FREQMHZ": "187.5",
     }.items()
 }
-"""The processor's clocks towards the fabric: the first one is on."""
+"""Processor clocks to the fabric; the first is enabled."""
 INTC_AT = 0xA001_0000
-"""Place that `assign_bd_address` may choose."""
+"""An address that `assign_bd_address` may choose."""
 
 
 @cache
@@ -63,7 +63,7 @@ def package(name, board):
 
 
 def handoff(component, calls, top="system"):
-    """The .hwh of a design, from ``component.xml`` of the core and the commands that ``system.tcl`` gave Vivado."""
+    """The .hwh of a design, from the core's ``component.xml`` and the commands of ``system.tcl``."""
     root = ET.Element("EDKSYSTEM", VIVADOVERSION="2023.2")
     ET.SubElement(root, "SYSTEMINFO", NAME=top, ARCH="zynquplus")
     ET.SubElement(root, "EXTERNALPORTS")
@@ -91,7 +91,7 @@ def handoff(component, calls, top="system"):
             continue
         used = {pin.split("/")[1] for net in nets for pin in net if pin.split("/")[0] == name}
         for pin in sorted(used):
-            way = PINS[kind].get(pin, "I")  # a clock of one of the processor's ports
+            way = PINS[kind].get(pin, "I")  # a clock input of a processor port
             ET.SubElement(ports, "PORT", NAME=pin, DIR=way)
         for interface, way in INTERFACES.get(kind, {}).items():
             _interface(interfaces, interface, way)
@@ -128,7 +128,7 @@ def _connect(made, pin, other):
 
 
 def _core(module, ports, interfaces, component):
-    """The core's pins, interfaces and registers, from its description."""
+    """Pins, interfaces and registers of the core, from its description."""
     root = ET.fromstring(component.encode())
 
     def found(element, path):
@@ -194,7 +194,7 @@ def test_pynq_finds_the_core_its_registers_and_its_interrupt(name, board, argume
     assert registers == {one.name: one.offset for one in CORES[name].registers.map}
     busy = core["registers"]["status"]["fields"]["busy"]
     assert ((1 << busy["bit_width"]) - 1) << busy["bit_offset"] == driver["busy"]
-    # the line that PYNQ's images have a device for, and the controller on it
+    # the interrupt line with a device in PYNQ's images, and its controller
     if arguments:
         assert seen.interrupt_controllers == {"interrupts": {"parent": "", "index": 0, "raw_irq": 121}}
         assert seen.interrupt_pins["core/interrupt"]["controller"] == "interrupts"

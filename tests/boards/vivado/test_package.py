@@ -1,4 +1,4 @@
-"""Writing a folder: all of it or nothing."""
+"""Writing a folder: complete or not at all."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The script of the power report: what it tells Vivado, and what it refuses."""
+"""Power-report script: commands to Vivado, and refusals."""
 
 from fabtune.boards.vivado.power import power_script
 

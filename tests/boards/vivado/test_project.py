@@ -1,4 +1,4 @@
-"""Vivado's scripts and constraints, without Vivado."""
+"""Vivado scripts and constraints, without Vivado."""
 
 import re
 import shutil
@@ -31,13 +31,13 @@ needs_tclsh = pytest.mark.skipif(TCLSH is None, reason="tclsh is not installed: 
 
 
 def emitted(**changes):
-    """What `fabtune emit` writes: the files for Vivado, and a Verilog file."""
+    """Output of `fabtune emit`: files for Vivado, and a Verilog file."""
     case = BASE | changes
     return flow(**case) | {case["verilog_name"]: ""}
 
 
 def is_balanced(text):
-    """Whether each brace and bracket outside comments and strings is closed by its own kind."""
+    """True if braces and brackets outside comments and strings match."""
     closes, open_ones = {")": "(", "]": "[", "}": "{"}, []
     code = re.sub(r"(?m)^\s*#.*$", "", text)
     for letter in re.sub(r'"[^"]*"', "", code):

@@ -1,4 +1,4 @@
-"""The reader of Vivado's utilisation report."""
+"""Parser of Vivado's utilisation report."""
 
 import re
 
@@ -77,7 +77,7 @@ def test_utilisation_report_is_read():
 
 
 def test_columns_are_found_by_their_heads():
-    # older Vivado has no column `Prohibited`; a version that puts one in front must not matter either
+    # older Vivado has no column `Prohibited`; additional columns must not matter
     swapped = re.sub(r"(?m)^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", r"|\1|\3|\2|\5|\6|", ULTRASCALE)
     assert "Prohibited" not in swapped
     assert parse_report(swapped).resources == FOUND
@@ -122,7 +122,7 @@ def test_two_reports_in_one_are_refused():
         parse_report(ULTRASCALE + ULTRASCALE.replace("|   24 |     0 ", "|   25 |     0 "))
 
 
-# core within a design, as -hierarchical writes it; its parts share LUTs, so that they sum up to more than the whole
+# a core within a design, from -hierarchical; submodules share LUTs, so their sum exceeds the total
 HIERARCHY = """\
 Copyright 1986-2022 Xilinx, Inc. All Rights Reserved.
 | Command      : report_utilization -hierarchical -file hierarchy.rpt
@@ -152,7 +152,7 @@ def test_the_top_of_a_hierarchy_is_read():
     assert parse_report(with_percent).resources == FOUND
     older = HIERARCHY.replace("DSP Blocks", "DSP48 Blocks").replace("(top)", "urng").replace("\n", "\r\n")
     assert parse_report(older).resources == FOUND
-    # the table of the whole design says more
+    # the table of the whole design has more
     assert parse_report(HIERARCHY.replace("1377", "1400") + ULTRASCALE).resources == FOUND
 
 

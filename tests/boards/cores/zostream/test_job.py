@@ -1,4 +1,4 @@
-"""The host's side of `zostream`, on the golden core; its results are those of the integer job."""
+"""Host side of `zostream` on the golden core, compared with the integer job."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ EPS_SHIFT, SHIFT, POSITION = 9, 24, 77
 
 
 def images_of(seed=0, classes=CLASSES, size=SPEC.size, places=None, cut=0, **settings):
-    """Sentences of tokens through an attention to classes."""
+    """Images of a network with token inputs, one attention, and classes."""
     made, rng = TransformerBuilder("own", FEATURES), np.random.default_rng(seed)
     queries, keys, values = (made.linear(one, INPUTS, rng.normal(0, 0.2, (16, FEATURES))) for one in "qkv")
     mixed = made.attention("attention", (queries, keys, values), SelfAttention(2, 2, 8))
@@ -46,7 +46,7 @@ IMAGES = images_of()
 
 
 class Case:
-    """A core, its host with a network, and a job for it: sentences of 1 to 7 tokens."""
+    """A core, its host with a network, and a job on sentences of 1 to 7 tokens."""
 
     def __init__(self, *networks, **settings):
         self.images = (networks or (IMAGES,))[0]
@@ -59,7 +59,7 @@ class Case:
         self.steps = [StepOrder(one, labels[one], 60_000 - len(one)) for one in batches]
 
     def golden(self, **settings):
-        """The job without host and core: itself, and its slopes."""
+        """The integer job without host and core, and its projected gradients."""
         common = StepSettings(**({"eps_shift": EPS_SHIFT, "shift": SHIFT} | settings))
         job = ZerothOrderJob(self.images.model, SPEC.generator, common, POSITION)
         return job, [slope for one in self.steps for slope in job.step(self.inputs[one.indices], one.labels, one.rate)]
@@ -125,7 +125,7 @@ def test_what_is_below_the_first_tuned_tensor_is_computed_once_a_sample(caches):
         assert case.played.commands == [Command.LOAD, Command.TRAIN]
         assert trained.whole == trained.finished
         return
-    # nine of the eleven samples are in the steps
+    # the steps use nine of the eleven samples
     assert case.played.kept == [*range(8), 10]
     both = [trained.finished.counts, trained.prepared.counts]
     assert trained.whole.counts == {name: sum(one[name] for one in both) for name in both[0]}
@@ -228,7 +228,7 @@ def changed_weights(at, value):
 
 
 def sensitive_images(*entries):
-    """Network with sensitive weights of its own queries: places in the stream and values, with true digests."""
+    """Network with sensitive weights of the queries: addresses in the stream, values, and correct digests."""
     made = images_of(places={(0, "weight"): np.arange(len(entries))})
     weights, first = made.weights.copy(), 16 * (HEADER_BEATS + made.program.instructions[0].correction_beat)
     weights[first : first + 8 * len(entries)] = np.array(entries, "<i4").view(np.uint8).reshape(-1)
@@ -280,7 +280,7 @@ def test_images_that_are_wrong_are_refused_before_anything_is_written(wrong):
     with pytest.raises(UserError, match=text):
         case.trainer.load(made())
     assert case.played.commands == [Command.LOAD]
-    assert not case.trainer.deltas().any()  # the network that was there still is
+    assert not case.trainer.deltas().any()  # the previous network is still loaded
 
 
 def test_sensitive_weights_in_order_are_taken():

@@ -1,4 +1,4 @@
-"""Points of a sweep of `zostream`: memory as the host places it, cycles of the cost model, what has no room."""
+"""Sweep points of `zostream`: memory placement, cycles of the cost model, infeasible sizes."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ SETTINGS = dict(one.split("=") for one in settings_of(zostream()))
 
 
 def point(**changed):
-    """A point of the small core with other settings."""
+    """Sweep point of the small core with changed settings."""
     return Point(SETTINGS | {name: str(value) for name, value in changed.items()}, {})
 
 

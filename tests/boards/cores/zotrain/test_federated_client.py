@@ -1,4 +1,4 @@
-"""A federation of simulated cores and programs: server and clients identical in every bit, damaged messages refused."""
+"""Federation of simulated cores and programs: bit-identical server and clients; damaged messages are refused."""
 
 import copy
 from dataclasses import replace
@@ -32,7 +32,7 @@ from ....small_cores import NETWORK, zotrain
 
 SPEC = zotrain()
 LAYERS, STAGE = 6, 2
-"""Layers before the cut, and the stage behind it."""
+"""Number of layers before the cut, and the stage after it."""
 
 
 def _config(**changes):
@@ -98,7 +98,7 @@ def test_the_server_refuses_any_flipped_bit_of_a_cores_message(module, owned):
 
 
 def test_a_core_moves_as_its_message_says_and_a_program_nearly_so(module, owned):
-    """The core's logits are rounded, a program's are not: their scalars differ by little."""
+    """The core rounds its logits, a program does not: their scalars differ slightly."""
     config = _config(clients=1, fraction=1.0, rate=1e-3)
     model = SplitModel(copy.deepcopy(module), LAYERS, config)
     core, program = _core(module, config, owned[3]), Client(model, owned[3])

@@ -1,4 +1,4 @@
-"""The host's side of zeroth-order training, on the golden core; its results are those of the integer job."""
+"""Host side of zeroth-order training on the golden core, compared with the integer job."""
 
 from dataclasses import dataclass
 
@@ -35,7 +35,7 @@ CLASSES = 3
 
 @dataclass
 class Case:
-    """A core, its host, and a job for it."""
+    """A core, its host, and a job."""
 
     played: PlayedDevice
     frozen: list
@@ -58,7 +58,7 @@ class Case:
         return q8_16_of_bytes(self.inputs) if self.played.spec.byte_inputs else self.inputs
 
     def golden(self, **settings):
-        """The job without host and core: itself, and its slopes."""
+        """The integer job without host and core, and its projected gradients."""
         spec, common = self.played.spec, StepSettings(**({"eps_shift": EPS_SHIFT, "shift": SHIFT} | settings))
         job = ZerothOrderJob(NetworkModel(spec.mapping, self.frozen), spec.source, common, 77)
         steps = [job.step(self.values[one.indices], one.labels, one.rate) for one in self.steps]

@@ -1,4 +1,4 @@
-"""Zeroth-order jobs on the compiled core through the host driver, against the integer job; and what may go wrong."""
+"""Zeroth-order jobs on the compiled core through the host driver, compared with the integer job; failure modes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ LONG = (
     "gaussian, sum, a quarter in a cycle",
     *("gaussian, cut", "a quarter of a word in a cycle, cut", "two cycles for a word, in parts"),
 )
-"""Other cores of the same kind, each with a build of its own."""
+"""Further variants of the core, each with a separate build."""
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def _simulated(dram: Dram | None = None, seed: int = 0) -> tuple[SimulatedDevice
 
 
 def _check(trainer: ZerothOrderTrainer, device: SimulatedDevice, job: TrainingJob) -> None:
-    """A whole job from its deltas, all of it compared with golden."""
+    """A complete job from its deltas, everything compared with the golden job."""
     trainer.load_deltas(integers_of(job, trainer.spec).rows)
     trained, traced = run_core(job, trainer, device)
     golden = integers_of(job, trainer.spec)
@@ -145,7 +145,7 @@ def test_second_job_after_the_first(simulated: tuple[SimulatedDevice, ZerothOrde
     trainer.load(job.network)
     _check(trainer, device, job)
     _check(trainer, device, job)
-    # a load makes all deltas 0
+    # loading a network clears all deltas
     trainer.load(job.network)
     assert not trainer.deltas().any()
 
@@ -186,7 +186,7 @@ def test_perturbations_of_two_parts(simulated: tuple[SimulatedDevice, ZerothOrde
     more = {"deltas": deltas if split.cut else deltas[0], "split": split, "scalars": scalars}
     trainer.load(_job(trainer.spec).network)
     _check(trainer, device, _job(trainer.spec, position=7777, **more))
-    # a plain job, then this one again where every channel stalls
+    # once without stalls, once with stalls on every channel
     _check(trainer, device, _job(trainer.spec))
     device, other = _simulated(Dram.stressed(0.4), seed=2)
     other.load(_job(trainer.spec).network)
@@ -194,7 +194,7 @@ def test_perturbations_of_two_parts(simulated: tuple[SimulatedDevice, ZerothOrde
 
 
 def test_a_state_goes_on_with_another_cut(simulated: tuple[SimulatedDevice, ZerothOrderTrainer]) -> None:
-    """The rows of the deltas are the same for all cuts."""
+    """Delta rows are the same for all cuts."""
     device, trainer = simulated
     first, second = (_job(trainer.spec, split=split) for split in (Split(1, 2, 2), Split(3, 1, 3)))
     trainer.load(first.network)
@@ -209,7 +209,7 @@ def test_a_state_goes_on_with_another_cut(simulated: tuple[SimulatedDevice, Zero
     found = trainer.deltas()
     for own in other.parts:
         spread = own.deltas.perturbation.spread(own.deltas.total, own.part.words)
-        # a network so small leaves most of the folded sums unused
+        # this small network uses few of the folded sums
         assert np.array_equal(found[own.part.rows], spread)
 
 
@@ -217,7 +217,7 @@ def test_a_state_goes_on_with_another_cut(simulated: tuple[SimulatedDevice, Zero
 def test_sums_and_scalars_are_clipped_as_golden_clips_them(
     simulated: tuple[SimulatedDevice, ZerothOrderTrainer], coefficient: int
 ) -> None:
-    """A rate and a shift that make coefficients near the ends of a scalar."""
+    """Rate and shift put coefficients near the limits of a scalar."""
     _, spec = _program()
     job = _job(spec, shift=max(0, 26 - abs(coefficient).bit_length()), split=Split(2, 1, 4), scalars=True)
     device, trainer = simulated
@@ -249,7 +249,7 @@ def test_reset_in_the_middle(simulated: tuple[SimulatedDevice, ZerothOrderTraine
 
 
 def _interrupt(trainer: ZerothOrderTrainer, device: SimulatedDevice, what: Callable[[], None]) -> None:
-    """Let something happen in the next command, and the host give up waiting."""
+    """Cause an event in the next command, and let the host give up waiting."""
     core, run = trainer.core, trainer.core.run
 
     def happens() -> None:
@@ -368,7 +368,7 @@ def test_wrong_words_of_the_order_list_are_refused(simulated: tuple[SimulatedDev
 def test_what_is_written_right_behind_a_job_is_ignored(
     simulated: tuple[SimulatedDevice, ZerothOrderTrainer], write_behind: Callable[..., None]
 ) -> None:
-    """The whole job runs, with its settings; nothing that came too early is done later."""
+    """The job runs with its own settings; early commands are dropped, not queued."""
     device, trainer = simulated
     job = _job(trainer.spec)
     trainer.load(job.network)
