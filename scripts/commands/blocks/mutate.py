@@ -75,7 +75,7 @@ def command(
     output: Path | None,
     force: bool,
     as_json: bool,
-    **user: Any,
+    **own: Any,
 ) -> None:
     """Put single faults into a block's RTL and count the faults that its bench detects.
 
@@ -112,9 +112,7 @@ def command(
         of_blocks = ("preset", "settings", "model", "weights", "shape", "components", "simulator", "words")
         refuse_options(of_blocks, f"{block}, a part that is proved")
         campaign = RuleCampaign(block, RuleSettings(faults, seed, seconds), path, force)
-    elif isinstance(spec := spec_of(block, settings, preset, **user), CoreSpec) and spec.part(
-        "sim", "trials", "TRIALS"
-    ):
+    elif isinstance(spec := spec_of(block, settings, preset, **own), CoreSpec) and spec.part("sim", "trials", "TRIALS"):
         refuse_options(("simulator", "words", "seconds"), f"{block}, a whole core")
         campaign = CoreCampaign(spec, CoreSettings(faults, seed, components), path, force)
     else:
