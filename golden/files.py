@@ -37,7 +37,6 @@ def read_text(path: Path, encoding: str = "utf-8", errors: Literal["strict", "re
 
     Parameters
     ----------
-    path : Path
     encoding : str
         Encoding of a file without byte order mark.
     errors : str
@@ -133,7 +132,6 @@ def csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _misquoted(text: str, position: int) -> str:
-    """Message for the fault of a cell's quotes."""
     if text[position] == '"':
         if not _QUOTED.match(text, position):
             return "a quote is left open: close it, and write one inside twice"

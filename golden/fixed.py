@@ -94,17 +94,14 @@ class Format:
 
     @property
     def width(self) -> int:
-        """Total number of bits."""
         return self.integer + self.fraction
 
     @property
     def minimum(self) -> int:
-        """Smallest integer of the format."""
         return -(1 << (self.width - 1)) if self.signed else 0
 
     @property
     def maximum(self) -> int:
-        """Largest integer of the format."""
         return (1 << (self.width - self.signed)) - 1
 
     def to_float(self, values: ArrayLike) -> NDArray[np.float64]:
@@ -222,7 +219,6 @@ class Narrower:
 def _rounded(
     values: ArrayLike, source: Format | int, target: Format, rounding: Rounding, noise: ArrayLike | None
 ) -> Integers:
-    """Values rounded to the target's fraction, of any range."""
     values = np.asarray(values, np.int64)
     shift = (source if isinstance(source, int) else source.fraction) - target.fraction
     if (noise is None) == (rounding is Rounding.STOCHASTIC):

@@ -139,7 +139,6 @@ def restored(kind: type[Spec], parameters: Mapping[str, Any]) -> Spec:
 
 
 def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by dotted path."""
     values: dict[str, Any] = {}
     for name, value in parameters.items():
         values |= _flat(value, f"{prefix}{name}.") if isinstance(value, Mapping) else {prefix + name: value}

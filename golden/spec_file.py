@@ -70,7 +70,6 @@ def load_core(path: Path | str) -> CoreSpec:
 
 
 def signature_text(spec: CoreSpec) -> str:
-    """Text of a core's signature, as in the file."""
     return f"0x{spec.signature:08X}"
 
 

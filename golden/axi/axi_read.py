@@ -47,7 +47,6 @@ class AxiReadSpec(ManagerSpec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """FIFOs of beats and of outstanding bursts."""
         offset = (self.data // 8).bit_length() - 1
         return (
             fifo_memory("beats read", self.depth, self.data + 1),

@@ -33,7 +33,6 @@ class Model:
 
     Parameters
     ----------
-    registers : RegisterMap
     signature : int
         Value of the register `signature`.
 

@@ -47,12 +47,10 @@ class AxiWriteSpec(ManagerSpec):
 
     @property
     def most_outstanding(self) -> int:
-        """Largest number of outstanding bursts."""
         return self.outstanding + 1
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """FIFOs of beats and of outstanding bursts."""
         offset = (self.data // 8).bit_length() - 1
         return (
             fifo_memory("beats written", self.depth, self.data),

@@ -11,7 +11,6 @@ from .bus import BEAT
 
 
 def cache_memory(beats: int) -> MemoryShape:
-    """Cache RAM of `beats` beats."""
     return MemoryShape("cache", beats, 8 * BEAT, ultra=True)
 
 

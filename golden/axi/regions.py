@@ -87,7 +87,6 @@ class JobMemory:
         return contents
 
     def reserve(self, size: int) -> int:
-        """Reserve `size` bytes; return their address."""
         address = self.end
         self.end += -(-size // ALIGNMENT) * ALIGNMENT
         return address

@@ -84,7 +84,6 @@ class Register:
     locked: bool = False
 
     def field(self, name: str) -> RegisterField:
-        """Field of a name."""
         return next(item for item in self.fields if item.name == name)
 
     def canonical(self) -> list[Any]:
@@ -161,7 +160,7 @@ class RegisterMap:
         return next((item for item in self.registers if item.name == register.name + ENABLE), None)
 
     def canonical(self) -> dict[str, Any]:
-        """Everything a host depends on, without prose, for JSON."""
+        """See `Register.canonical`."""
         codes = {kind.__name__.lower(): {code.name.lower(): code.value for code in kind} for kind in self.codes}
         return {"registers": [register.canonical() for register in self.registers], "codes": codes}
 

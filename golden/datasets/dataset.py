@@ -17,14 +17,7 @@ Inputs = NDArray[np.uint8] | NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Samples:
-    """Inputs and labels.
-
-    Parameters
-    ----------
-    inputs : array, (n, *shape)
-        uint8 pixels with the value byte / 255, or float32 values.
-    labels : array of int64, (n,)
-    """
+    """Inputs, (n, *shape), and labels, (n,): uint8 pixels with the value byte / 255, or float32 values."""
 
     inputs: Inputs
     labels: Integers
@@ -37,7 +30,6 @@ class Samples:
 
     @property
     def shape(self) -> Shape:
-        """Shape of one sample."""
         return tuple(self.inputs.shape[1:])
 
     def values(self) -> NDArray[np.float32]:
@@ -96,7 +88,6 @@ class Task:
 
     Parameters
     ----------
-    name : str
     pretrain : Samples
         Samples before the drift.
     tune, test : Samples

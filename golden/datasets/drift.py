@@ -96,11 +96,9 @@ def rotate(images: Inputs, degrees: float) -> Inputs:
 
 
 def camera(images: Inputs, rng: np.random.Generator) -> NDArray[np.uint8]:
-    """Images of a displaced camera: shifted right by one pixel, 0.8 of the light, Gaussian noise of 0.05.
+    """Images, (n, channels, height, width), of a displaced camera.
 
-    Parameters
-    ----------
-    images : array of uint8, (n, channels, height, width)
+    Shifted right by one pixel, 0.8 of the light, Gaussian noise of 0.05.
     """
     changed = np.empty(images.shape, np.uint8)
     for start in range(0, len(images), _AT_ONCE):

@@ -38,7 +38,6 @@ def mnist(name: str, data_dir: Path | None, seed: int) -> Task:
     ----------
     name : str
         "mnist" or "fashion-mnist", also the folder in `data_dir`; the files have the same names in both.
-    data_dir : Path or None
     seed : int
         Seed of the choice of the 1,024.
     """

@@ -32,7 +32,6 @@ def npz(path: Path, classes: int | None = None, scale: float = 1.0) -> Task:
 
     Parameters
     ----------
-    path : Path
     classes : int, optional
         Number of classes of the network, if known.
     scale : float
@@ -117,7 +116,6 @@ def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = (
 
     Parameters
     ----------
-    path : Path
     required, optional : iterable of str
         Keys as in ``np.savez``.
 

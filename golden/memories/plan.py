@@ -122,12 +122,10 @@ class MemoryPlan:
 
 
 def total(blocks: Iterable[Blocks]) -> Blocks:
-    """Sum of blocks."""
     return reduce(add, blocks, Blocks())
 
 
 def _cheapest(memories: Sequence[MemoryShape], device: Device) -> tuple[Kind, ...]:
-    """Kinds of the memories of the cheapest plan."""
     choices = [memory.kinds if device.uram else memory.kinds[:1] for memory in memories]
     free = [index for index, kinds in enumerate(choices) if len(kinds) > 1]
     costs = {(index, kind): memories[index].blocks(kind) for index, kinds in enumerate(choices) for kind in kinds}

@@ -77,11 +77,7 @@ def codes_of(values: Integers, scales: Integers) -> Codes:
 def dequantise(codes: Codes, scales: Integers) -> Integers:
     """Values of blocks, (..., length): levels times scales, rounded half to even to Q8.16.
 
-    Parameters
-    ----------
-    codes : array of uint8, (..., length)
-    scales : array of int, (...)
-        Q8.16.
+    `codes` are (..., length), `scales` (...) in Q8.16.
 
     Raises
     ------
@@ -145,7 +141,6 @@ class RecordLayout:
 
     @cached_property
     def values(self) -> int:
-        """Values of a sample."""
         return sum(count * length for count, length in self.blocks)
 
     @cached_property
@@ -155,12 +150,10 @@ class RecordLayout:
 
     @property
     def code_bytes(self) -> int:
-        """Bytes of a record's codes."""
         return -(-self.values // 2)
 
     @property
     def bytes(self) -> int:
-        """Bytes of a record."""
         return self.code_bytes + SCALE_BYTES * self.scales
 
     def quantise(self, values: Integers) -> Codes:

@@ -95,7 +95,7 @@ class Nf4DequantSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Values of each word, at most `words` words; an index beyond the last scale selects the last."""
+        """Values of each word; an index beyond the last scale selects the last."""
         fields = {name: column[:words] for name, column in inputs["i"].items()}
         select = fields.get("select", np.zeros_like(fields["code"])).clip(max=self.scales - 1)
         scales = np.take_along_axis(fields["scale"], select, axis=1)

@@ -67,7 +67,6 @@ class Nf4QuantSpec(Spec):
         return (self.value_memory,)
 
     def words(self, length: int) -> int:
-        """Words of a block of `length` values."""
         return -(-length // self.values)
 
     def cycles(self, lengths: list[int]) -> int:
@@ -115,7 +114,7 @@ class Nf4QuantSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Codes and scales of all complete blocks, at most `words` words; an unused second value has a code, too.
+        """Codes and scales of all complete blocks; an unused second value has a code, too.
 
         Raises
         ------

@@ -58,7 +58,6 @@ class GaussianArraySpec(Spec):
 
     @cached_property
     def generators(self) -> tuple[GrngSpec, ...]:
-        """Specs of the generators, with their seeds."""
         contents = self._contents(np.zeros(1, np.int64))
         return tuple(
             GrngSpec(form=self.form, seeds=tuple(int(register[0, j]) for register in contents)) for j in range(self.n)
@@ -86,7 +85,6 @@ class GaussianArraySpec(Spec):
 
     @property
     def state_bits(self) -> int:
-        """Bits of the state and of a load."""
         return self.n * sum(WIDTHS)
 
     @property
@@ -101,7 +99,6 @@ class GaussianArraySpec(Spec):
 
     @property
     def can_replay(self) -> bool:
-        """True: the block has `replay` and `mark`."""
         return True
 
     def serial(self, position: int) -> Integers:
@@ -118,17 +115,14 @@ class GaussianArraySpec(Spec):
 
     @property
     def width(self) -> int:
-        """Numbers a cycle."""
         return self.n
 
     @property
     def fraction_bits(self) -> int:
-        """Fraction bits of `draw`."""
         return _GRNG.fraction_bits
 
     @property
     def largest(self) -> int:
-        """Largest magnitude of the integers of `draw`."""
         return _GRNG.largest
 
     @property
@@ -141,7 +135,6 @@ class GaussianArraySpec(Spec):
 
     @property
     def sigma(self) -> float:
-        """Standard deviation of a number."""
         return GrngSpec(form=self.form).sigma
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
@@ -176,11 +169,9 @@ class GaussianArraySpec(Spec):
         }
 
     def words_at(self, positions: Integers) -> Words:
-        """Words of `o` at any positions."""
         return {"number": self._numbers(positions)}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output after reset, at most `words` words."""
         return {"o": self.words_at(replayed(inputs, words))}
 
     def cycles(self, inputs: dict[str, Words], words: int) -> int:

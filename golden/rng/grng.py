@@ -105,7 +105,6 @@ class GrngSpec(Spec):
 
     @property
     def width(self) -> int:
-        """Numbers a cycle."""
         return 1
 
     @property
@@ -115,7 +114,6 @@ class GrngSpec(Spec):
 
     @property
     def largest(self) -> int:
-        """Largest magnitude of the integers of `draw`."""
         return 2 * NUMBER.maximum + 1
 
     @property
@@ -209,7 +207,6 @@ class GrngSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output from position 0 on, at most `words` words."""
         return {"o": {"number": self.draw(0, words).astype(np.int64) >> 1}}
 
 

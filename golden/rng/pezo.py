@@ -57,12 +57,10 @@ class PezoSpec(Spec):
 
     @property
     def can_replay(self) -> bool:
-        """True if the block has `replay` and `mark`."""
         return self.replay or self.strategy == "pool"
 
     @property
     def state_bits(self) -> int:
-        """Bits of the state and of a load."""
         return len(self.serial(0))
 
     @property
@@ -78,47 +76,38 @@ class PezoSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """The pool, or the factors."""
         return self.source.memories
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Contents and width of the pool or of the factors."""
         return self.source.roms()
 
     # -- as a source of perturbations ------------------------------------------------------------------------------
 
     @property
     def width(self) -> int:
-        """Numbers a cycle."""
         return self.source.width
 
     @property
     def fraction_bits(self) -> int:
-        """Fraction bits of the scaled numbers."""
         return self.source.fraction_bits
 
     @property
     def period(self) -> int:
-        """Cycles until the sequence repeats."""
         return self.source.period
 
     @property
     def largest(self) -> int:
-        """Largest magnitude of the scaled numbers."""
         return self.source.largest
 
     @property
     def base(self) -> NDArray[np.int32]:
-        """Numbers of one period before rotation, (times, n), see `perturbation.FoldableSource.base`."""
         return self.source.base
 
     @property
     def rotates(self) -> bool:
-        """True if the numbers of a row rotate with time."""
         return self.source.rotates
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
-        """Scaled numbers from a position on: (cycles, n)."""
         return self.source.draw(position, cycles)
 
     # -- the block -------------------------------------------------------------------------------------------------
@@ -142,7 +131,6 @@ class PezoSpec(Spec):
         }
 
     def words_at(self, positions: Integers) -> Words:
-        """Words of ``m_axis`` at any positions."""
         if self.strategy == "pool":
             return {"number": self.pool.words_at(positions)}
         factors = self.scale.table[positions % len(self.scale.table)]
@@ -156,7 +144,6 @@ class PezoSpec(Spec):
         return product
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output after reset, at most `words` words."""
         return {"o": self.words_at(replayed(inputs, words))}
 
     def cycles(self, inputs: dict[str, Words], words: int) -> int:

@@ -137,27 +137,22 @@ class PoolSpec(Spec):
 
     @property
     def width(self) -> int:
-        """Numbers a cycle."""
         return self.p
 
     @property
     def fraction_bits(self) -> int:
-        """Fraction bits of a number."""
         return self.bits - 2
 
     @property
     def largest(self) -> int:
-        """Largest magnitude of the numbers."""
         return int(np.abs(self.base).max())
 
     @property
     def period(self) -> int:
-        """Cycles until the rows repeat."""
         return self.rows
 
     @property
     def rotates(self) -> bool:
-        """False: the numbers of a row do not rotate."""
         return False
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:
@@ -178,7 +173,6 @@ class PoolSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output after reset, at most `words` words."""
         return {"o": {"number": self.words_at(replayed(inputs, words))}}
 
     def words_at(self, positions: Integers) -> Integers:

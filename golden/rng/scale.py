@@ -112,12 +112,10 @@ class ScaleSpec(Spec):
 
     @property
     def rom_width(self) -> int:
-        """Width of an entry of `rom`."""
         return int(self.rom.max()).bit_length()
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """The table, if it is a memory."""
         shape = MemoryShape("factors", self.urng.lfsr.period + 1, self.rom_width, constant=True, lut_rows=0)
         return (shape,) if self.in_block_ram else ()
 
@@ -139,22 +137,18 @@ class ScaleSpec(Spec):
 
     @property
     def width(self) -> int:
-        """Numbers a cycle."""
         return self.urng.n
 
     @property
     def period(self) -> int:
-        """Cycles until the scaled numbers repeat."""
         return self.urng.period
 
     @property
     def fraction_bits(self) -> int:
-        """Fraction bits of the scaled numbers."""
         return self.urng.bits + self.fraction
 
     @property
     def largest(self) -> int:
-        """Largest magnitude of the scaled numbers."""
         return int(np.abs(self.base).max())
 
     @cached_property
@@ -195,7 +189,6 @@ class ScaleSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output from position 0 on, at most `words` words."""
         return {"o": {"scale": self.factors(0, words)[:, None]}}
 
 

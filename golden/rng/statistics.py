@@ -38,7 +38,6 @@ class Quality:
 
     @property
     def worst_lag(self) -> int:
-        """Lag of the autocorrelation with the largest magnitude."""
         return max(self.correlations, key=lambda lag: abs(self.correlations[lag]))
 
 

@@ -90,18 +90,15 @@ class UrngSpec(Spec):
 
     @cached_property
     def lfsr(self) -> Lfsr:
-        """Register of all n generators."""
         return Lfsr(self.bits, self.taps)
 
     @cached_property
     def phases(self) -> Integers:
-        """Phase of each generator at position 0."""
         result: Integers = self.lfsr.phases[np.array(self.seeds)]
         return result
 
     @property
     def period(self) -> int:
-        """Cycles until the state of the array repeats."""
         return lcm(self.n, self.lfsr.period)
 
     def _spread_seeds(self) -> tuple[int, ...]:
@@ -193,7 +190,6 @@ class UrngSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Output from position 0 on, at most `words` words."""
         return {"o": {"number": self.words_at(np.arange(words))}}
 
 

@@ -63,12 +63,8 @@ class Attention:
     ) -> Integers:
         """Scores times log2(e), (..., queries, keys) in Q8.16; see `golden.stream.attention.exponents`.
 
-        `seen` is a mask, (..., queries, keys). Masked scores count no saturations: the hardware does not compute them.
-
-        Parameters
-        ----------
-        queries : array of int, (..., queries, width)
-        keys : array of int, (..., keys, width)
+        Queries and keys are (..., queries or keys, width). `seen` is a mask, (..., queries, keys). Masked scores count
+        no saturations: the hardware does not compute them.
         """
         products = queries @ np.swapaxes(keys, -1, -2)
         if seen is not None:
@@ -85,6 +81,7 @@ class Attention:
         exponents : array of int, (..., queries, keys)
             Q8.16, from `exponents`.
         values : array of int, (..., keys, width)
+            In the format `values`.
         seen : array of bool, (..., queries, keys), optional
             Mask with at least one key a query.
         """
@@ -169,13 +166,7 @@ MOST_WIDTH = 256
 def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[Integers, Integers]:
     """Cosines and sines of rotary positions in the format `ROTATION`, (positions, width / 2) each.
 
-    Parameters
-    ----------
-    positions : array of int, (tokens,)
-    width : int
-        Features of a head, even.
-    base : float
-        Base of the wavelengths.
+    `width` is the features of a head, `base` the base of the wavelengths.
 
     Raises
     ------
@@ -189,17 +180,9 @@ def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[
 
 
 def rotated(rows: Integers, turns: tuple[Integers, Integers], form: Format, narrow: Narrower) -> Integers:
-    """Rows with each pair of features turned by its token's angle, each value rounded once to `form`.
+    """Rows, (..., tokens, width) in `form`, with each pair of features turned by its token's angle, rounded once.
 
-    Feature i of the first half pairs with feature i of the second half.
-
-    Parameters
-    ----------
-    rows : array of int, (..., tokens, width)
-    turns : pair of array of int
-        From `rotations`.
-    form : Format
-        Format of `rows` and of the result.
+    Feature i of the first half pairs with feature i of the second half. `turns` is from `rotations`.
     """
     cosine, sine = turns
     first, second = np.split(rows, 2, axis=-1)

@@ -65,14 +65,16 @@ class OperationRange:
 def operation_ranges(
     base: FrozenBase, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
 ) -> list[OperationRange]:
-    """Compare all operations in float64 and in integers, on sentences of `lengths` tokens.
+    """Compare all operations in float64 and in integers.
 
     Parameters
     ----------
-    base : FrozenBase
     parameters : mapping
         Float tensors of `base`.
     rows : array of float, (tokens of all sentences, features)
+        Inputs.
+    lengths : tuple of int
+        Tokens of each sentence.
     """
     model = base.transformer
     exact = run_float(model.network, parameters, rows, lengths)

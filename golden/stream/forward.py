@@ -68,7 +68,6 @@ class IntegerTransformer:
 
     Parameters
     ----------
-    network : Transformer
     weights : mapping of (int, str) to Format
         Formats of matrices and norm factors, at most 18 bits; see `weight_formats`.
     activations : mapping of int to Format
@@ -92,7 +91,6 @@ class IntegerTransformer:
 
     @cached_property
     def formats(self) -> tuple[Format, ...]:
-        """Output format of each operation."""
         network, formats = self.network, [Q8_16] * len(self.network.operations)
         for number, (operation, reads) in enumerate(zip(network.operations, network.reads, strict=True)):
             if isinstance(operation, Residual | Positions):
@@ -122,7 +120,6 @@ class IntegerTransformer:
         return tuple(formats)
 
     def _given(self, number: int, formats: Sequence[Format]) -> list[Format]:
-        """Formats of an operation's inputs."""
         return [Q8_16 if read < 0 else formats[read] for read in self.network.reads[number]]
 
     @cached_property

@@ -27,14 +27,15 @@ CACHES: tuple[CacheKind, ...] = get_args(CacheKind)
 class CachedModel:
     """Model like `golden.zo.model.PerturbedModel` with cached outputs of the operations below `start`.
 
-    An exact cache leaves all bits of a job unchanged. Saturations of cached operations count once a sample.
+    An exact cache leaves all bits of a job unchanged. Saturations of cached operations count once a sample. Other
+    members are those of `TransformerModel`.
 
     Parameters
     ----------
     model : TransformerModel
         The whole model; no tensor below `start` is tuned.
     start : int
-        First operation computed in each step. Later operations read only one output of the earlier ones, see
+        First operation computed in each step. Later operations read only one earlier output, see
         `Transformer.crossing`.
     kind : "exact" or "nf4"
         Cached format: exact values, or NF4 codes with a scale for each 64 features of a token, see `golden.nf4.codec`.
@@ -71,12 +72,10 @@ class CachedModel:
 
     @property
     def words(self) -> int:
-        """Words of a perturbation."""
         return self._above.words
 
     @property
     def rows(self) -> Integers:
-        """Rows of the deltas."""
         return self._above.rows
 
     @property
@@ -85,7 +84,6 @@ class CachedModel:
 
     @property
     def samples(self) -> int:
-        """Number of cached samples."""
         return len(self._kept)
 
     @property
@@ -110,15 +108,12 @@ class CachedModel:
         return (self,)
 
     def labels(self, loss: Loss) -> int:
-        """Number of labels of a sample."""
         return self.model.labels(loss)
 
     def check(self, inputs: Integers, labels: Integers) -> None:
-        """Refuse a batch of wrong shape, see `TransformerModel.check`."""
         self.model.check(inputs, labels)
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
-        """Outputs with offsets added to the parameters, see `TransformerModel.forward`."""
         return self.run(inputs, self._above.parameters(offsets), narrow)
 
     def run(self, inputs: Integers, parameters: TransformerIntegers, narrow: Narrower) -> Integers:
@@ -135,7 +130,6 @@ class CachedModel:
         return self._above.run(passed, parameters, narrow)
 
     def _keep(self, keys: list[bytes], inputs: Integers, narrow: Narrower) -> None:
-        """Cache the outputs of new samples."""
         passed = self._below.run(inputs, self.model.frozen, narrow)
         for key, values in zip(keys, passed, strict=True):
             if values.ndim == 2:  # token rows, masked after a sentence's end

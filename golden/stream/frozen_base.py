@@ -27,7 +27,6 @@ class FrozenBase:
 
     Parameters
     ----------
-    transformer : IntegerTransformer
     integers : mapping
         Operands of the array; NF4 matrices are dequantised.
     errors : mapping of (int, str) to float
@@ -107,11 +106,12 @@ WEIGHT = Format(SCALE_BITS + 2, 0)
 
 @dataclass(frozen=True, eq=False)
 class Nf4Weights:
-    """Weights of a linear layer as codes and scales.
+    """Weights of a linear layer, (outputs, inputs), as codes and scales.
 
     Parameters
     ----------
     codes : array of uint8, (outputs, inputs)
+        0 to 15.
     scales : array of int64, (outputs, blocks)
         `SCALE_BITS` bits, unsigned, one fraction bit less than `form`.
     form : Format
@@ -163,7 +163,6 @@ class Nf4Weights:
         return self.scales.size * (BLOCK // 2 + SCALE_BITS // 8)
 
     def error(self, weights: NDArray[np.floating]) -> float:
-        """Relative rms error of the dequantised weights."""
         off = self.form.to_float(self.dequantised()) - weights
         size = float(np.sqrt(np.mean(np.square(weights, dtype=np.float64))))
         return float(np.sqrt(np.mean(off**2))) / size if size else 0.0

@@ -96,7 +96,6 @@ class Inverse(NamedTuple):
 
 
 def _gelu_tail(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """ReLU minus GELU, for magnitudes."""
     # imported late: SciPy is slow to load, and few commands build this table
     from scipy.special import ndtr
 

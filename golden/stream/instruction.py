@@ -62,12 +62,10 @@ class Buffer(NamedTuple):
 
     @property
     def bits(self) -> int:
-        """Value of the instruction's field."""
         return int(self.wide) << ROW_BITS | self.first
 
     @classmethod
     def of(cls, bits: int) -> Buffer:
-        """Decode a field."""
         return cls(bool(bits >> ROW_BITS), bits & ((1 << ROW_BITS) - 1))
 
 
@@ -242,7 +240,6 @@ class Instruction:
 
     @classmethod
     def decode(cls, data: bytes) -> Instruction:
-        """Unpack the fields."""
         packed, values = int.from_bytes(data, "little"), {}
         for name, bits in FIELD_BITS.items():
             values[name] = packed & ((1 << bits) - 1)

@@ -103,8 +103,6 @@ class NormConstants:
 
     Parameters
     ----------
-    features : int
-    centred : bool
     share, share_fraction : int
         The constant 1 / features, of 24 bits, and its fraction bits.
     least : int

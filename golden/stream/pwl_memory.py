@@ -68,7 +68,6 @@ class FunctionMemory:
 
     @cached_property
     def shapes(self) -> tuple[Narrowest, Narrowest]:
-        """Bits of constants and slopes."""
         constants, slopes = self.columns
         return Narrowest.of(constants), Narrowest.of(slopes)
 

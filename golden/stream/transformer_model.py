@@ -18,7 +18,6 @@ from .words import TensorName, TensorWords, tile_places
 
 
 def everything(name: TensorName) -> bool:
-    """True: all tensors are tuned."""
     return True
 
 
@@ -31,7 +30,6 @@ class TransformerModel:
 
     Parameters
     ----------
-    transformer : IntegerTransformer
     frozen : mapping
         From `IntegerTransformer.convert`.
     embeddings : array of int, (vocabulary, features), optional
@@ -92,12 +90,11 @@ class TransformerModel:
 
     @property
     def words(self) -> int:
-        """Words of a perturbation."""
         return self.order.words
 
     @property
     def rows(self) -> Integers:
-        """Rows of the deltas: of all words, or of one period."""
+        """Rows of the deltas, of all words or of one period."""
         return self.first_row + np.arange(min(self.times, self.words) or self.words)
 
     @property
@@ -150,7 +147,6 @@ class TransformerModel:
         self.rows_of(inputs)
 
     def lengths(self, inputs: Integers) -> tuple[int, ...]:
-        """Tokens of each sample."""
         return self.rows_of(inputs)[1]
 
     def rows_of(self, inputs: Integers) -> tuple[Integers, tuple[int, ...]]:

@@ -52,18 +52,15 @@ class TensorWords:
 
     @cached_property
     def widths(self) -> dict[TensorName, int]:
-        """Parameters of a word, by tensor."""
         tile, sensitive = self.lanes * self.columns, sensitive_word(self.columns)
         return {name: sensitive if name in self.sensitive else tile for name in self.shapes}
 
     @property
     def width(self) -> int:
-        """Parameters of the widest word."""
         return max(self.widths.values())
 
     @cached_property
     def places(self) -> dict[TensorName, range]:
-        """Numbers of each tensor's words."""
         numbers, first = {}, 0
         for name, shape in self.shapes.items():
             count = -(-shape[0] // self.widths[name])

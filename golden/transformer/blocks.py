@@ -119,7 +119,6 @@ class Transformer:
         Origin, for messages.
     features : int
         Features of an input row.
-    operations : tuple of Operation
     reads : tuple of tuple of int
         Operations that each operation reads, -1 for the inputs.
     titles : tuple of str
@@ -155,7 +154,6 @@ class Transformer:
         return tuple(shapes)
 
     def _shape(self, number: int, operation: Operation, inputs: list[tuple[int, bool]]) -> tuple[int, bool]:
-        """Shape of one operation's outputs."""
         (features, pooled), *others = inputs
         if isinstance(operation, Gate | Residual) and others != inputs[:1]:
             raise self.error(number, f"reads values of {features} and {others[0][0]} features, or of other rows")
@@ -209,7 +207,6 @@ class Transformer:
         return UserError(f"{self.name}: {self.titles[number]} {reason}")
 
     def inputs(self, number: int) -> int:
-        """Features of an operation's input."""
         read = self.reads[number][0]
         return self.features if read < 0 else self.shapes[read][0]
 
@@ -233,7 +230,6 @@ class Transformer:
 
     @cached_property
     def kinds(self) -> tuple[tuple[str, ...], ...]:
-        """Kinds of each operation's tensors."""
         names = self.parameter_shapes
         return tuple(tuple(kind for of, kind in names if of == number) for number in range(len(self.operations)))
 

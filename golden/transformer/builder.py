@@ -67,7 +67,6 @@ class TransformerBuilder:
         return self.add(title, Normalisation(False, eps, False), read, factor=factor)
 
     def attention(self, title: str, reads: tuple[int, int, int], attention: SelfAttention) -> int:
-        """Add attention of queries, keys and values."""
         return self.add(title, attention, *reads)
 
     def activation(self, title: str, read: int, kind: ActivationKind) -> int:

@@ -40,7 +40,6 @@ _ACTIVATIONS: dict[ActivationKind, Callable[[Tensor], Tensor]] = {
 
 
 def activation(kind: ActivationKind, values: Tensor) -> Tensor:
-    """Activation of each value."""
     return _ACTIVATIONS[kind](values)
 
 
@@ -65,11 +64,7 @@ def float_outputs(
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Number and outputs, in float64, of each operation; outputs are freed after their last reader.
 
-    Parameters
-    ----------
-    rows : array of float, (tokens of all sentences, features)
-    lengths : tuple of int
-        Tokens of each sentence, without padding.
+    `rows` are (tokens of all sentences, features), `lengths` the tokens of each sentence, without padding.
 
     Raises
     ------

@@ -32,7 +32,6 @@ class SampleTransformer:
 
     Parameters
     ----------
-    network : Transformer
     parameters : mapping
         Float tensors.
     input_shape : tuple of int
@@ -70,12 +69,10 @@ class SampleTransformer:
 
     @property
     def tokens(self) -> int:
-        """Tokens of a sample."""
         return len(self.places)
 
     @property
     def classes(self) -> int:
-        """Outputs of a sample."""
         return self.network.shapes[-1][0]
 
     def rows(self, samples: NDArray[Any]) -> NDArray[Any]:
@@ -115,7 +112,6 @@ class SampleModule(nn.Module):
         self.register_buffer("_places", torch.from_numpy(model.places), persistent=False)
 
     def forward(self, samples: Tensor) -> Tensor:
-        """Logits of samples."""
         flat = nn.functional.pad(samples.flatten(1), (0, 1))
         rows = flat[:, self._places].flatten(0, 1)  # type: ignore[index]
         return run_tensors(self._model.network, self._named, rows, (self._model.tokens,) * len(samples))
@@ -125,7 +121,6 @@ class SampleModule(nn.Module):
         return {name: self.get_parameter(title) for name, title in self._model.tensor_names.items()}
 
     def parameters_as_trained(self) -> Parameters:
-        """Current tensors by operation and kind."""
         return {name: parameter.detach().cpu().numpy().copy() for name, parameter in self._named.items()}
 
 

@@ -96,7 +96,7 @@ class CoefficientSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Words of all complete steps, at most `words`.
+        """Words of all complete steps.
 
         Raises
         ------

@@ -59,7 +59,7 @@ class PerturbationTable:
 
     @property
     def format(self) -> Format:
-        """Narrowest format of the integers."""
+        """Narrowest format."""
         largest = int(self.narrowed(np.array(self.source.largest)))
         return Format(largest.bit_length() + 1 - self.fraction, self.fraction)
 
@@ -89,7 +89,6 @@ class PerturbationTable:
         return folded
 
     def _places(self, words: Integers) -> tuple[Integers, Integers]:
-        """Row and column of the numbers of words."""
         times, n = self.shape
         word, number = words[:, None], np.arange(n)
         return word % times, (number + word) % n if self._rotates else number
@@ -105,7 +104,6 @@ class Deltas:
 
     Parameters
     ----------
-    perturbation : PerturbationTable
     total : array of int, optional
         Initial sum in `DELTA`, of the table's shape; by default zeros.
 

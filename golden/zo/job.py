@@ -91,7 +91,6 @@ class ZerothOrderJob:
         Pre-trained.
     source : PerturbationSource
         Generator of the perturbations.
-    settings : StepSettings
     position : int
         Position of the first perturbation.
     deltas : array of int, optional
@@ -249,7 +248,6 @@ class ZerothOrderJob:
         return self.eps, -self.eps
 
     def _losses(self, plus: Integers, minus: Integers, inputs: Integers, labels: Integers) -> tuple[Integers, Integers]:
-        """Loss differences of samples, and words of their losses."""
         if self.settings.loss == "mse":
             targets = inputs.reshape(len(inputs), -1)
             return mse_differences(plus - targets, minus - targets)

@@ -120,7 +120,6 @@ class LossDifferenceSpec(Spec):
         return self.product * length + 1
 
     def side_memory(self, name: str, width: int) -> MemoryShape:
-        """Words of one side, for two samples."""
         return MemoryShape(name, 2 << max((self.classes - 1).bit_length(), 1), width)
 
     @property
@@ -161,7 +160,7 @@ class LossDifferenceSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Words of all complete pairs, at most `words`.
+        """Words of all complete pairs.
 
         Raises
         ------

@@ -56,7 +56,6 @@ class PerturbationMapping:
 
     @property
     def stages(self) -> range:
-        """Perturbed stages."""
         return range(len(self.forward.stages))[self.first : self.last]
 
     def parts(self, cut: int) -> tuple[PerturbationMapping, ...]:
@@ -82,7 +81,6 @@ class PerturbationMapping:
 
     @property
     def bias_words(self) -> int:
-        """Words of the biases."""
         return self.bias_starts[self.stages.stop] - self.bias_starts[self.stages.start]
 
     @property
@@ -108,7 +106,6 @@ class PerturbationMapping:
 
     @property
     def all_rows(self) -> int:
-        """Number of rows of the whole network's deltas."""
         return self.times or self.weight_starts[-1]
 
     @property
@@ -145,12 +142,10 @@ class PerturbationMapping:
 
     @property
     def _most_groups(self) -> int:
-        """Largest number of groups of output channels with biases in one word."""
         return self.forward.lanes // self.cycles
 
     @property
     def _bias_groups(self) -> tuple[BiasGroups, ...]:
-        """Groups of output channels of each row of biases."""
         rows = []
         for stage in self.forward.stages:
             for first in range(0, stage.groups, self._most_groups):

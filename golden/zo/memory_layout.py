@@ -26,14 +26,7 @@ LABEL_BIT = 24
 
 @dataclass(frozen=True)
 class StepOrder:
-    """One step of a job: its samples and its rate.
-
-    Parameters
-    ----------
-    indices, labels : array of int, (n,)
-    rate : int
-        In `coefficient.RATE`.
-    """
+    """One step of a job: indices and labels of its samples, (n,), and its rate in `coefficient.RATE`."""
 
     indices: Integers
     labels: Integers
@@ -60,17 +53,15 @@ class ZerothOrderLayout:
 
     @property
     def row_beats(self) -> int:
-        """Beats of a row of deltas, 4 bytes a number."""
+        """Beats of a row, 4 bytes a number."""
         return -(-self.generator.width // WORDS)
 
     @property
     def delta_beats(self) -> int:
-        """Beats of all rows of deltas."""
         return len(self.rows) * self.row_beats
 
     @property
     def state_beats(self) -> int:
-        """Beats of a generator state."""
         return -(-self.generator.state_bits // (8 * BEAT))
 
     @property

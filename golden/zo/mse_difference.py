@@ -110,7 +110,7 @@ class MseDifferenceSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Words of all complete pairs, at most `words`.
+        """Words of all complete pairs.
 
         Raises
         ------

@@ -23,7 +23,6 @@ class NetworkPart:
 
     Parameters
     ----------
-    mapping : PerturbationMapping
     frozen : array of int, (words, width)
         Pre-trained parameters, Q4.12.
     product : Product
@@ -53,7 +52,6 @@ class NetworkPart:
         return self.mapping.split(np.clip(moved, Q4_12.minimum, Q4_12.maximum))
 
     def forward(self, inputs: Integers, offsets: Integers, narrow: Narrower) -> Integers:
-        """Outputs of the last stage with offsets added to the parameters."""
         stages_range = self.mapping.stages
         stages = after_cut(self.mapping.forward.network_stages[: stages_range.stop], stages_range.start)
         return run(stages, self.parameters(offsets), inputs, self.product, narrow)[-1]
@@ -94,7 +92,6 @@ class NetworkModel:
         return self._parts[cut]
 
     def labels(self, loss: Loss) -> int:
-        """Number of labels of a sample, see `labels_of`."""
         stages = self.mapping.forward.network_stages
         return labels_of(loss, self.mapping.forward.name, stages[0].inputs, stages[-1].biases)
 

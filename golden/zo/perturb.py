@@ -93,12 +93,10 @@ class PerturbSpec(Spec):
 
     @property
     def used(self) -> int:
-        """Number of numbers used by the lanes."""
         return min(self.lanes, self.numbers)
 
     @property
     def product_format(self) -> Format:
-        """Format of the exact scaled number."""
         number, factor = self.number_format, self.scale_format
         integer, fraction = number.integer, number.fraction + self.odd
         if factor:
@@ -107,7 +105,7 @@ class PerturbSpec(Spec):
 
     @property
     def shift(self) -> int:
-        """Bits of the product below the weights' last place."""
+        """Bits of the exact product below the weights' last place."""
         return self.product_format.fraction + self.eps_shift - Q4_12.fraction
 
     @cached_property
@@ -157,7 +155,6 @@ class PerturbSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Perturbed weights of each word, at most `words` words."""
         fields = {name: column[:words] for name, column in inputs["i"].items()}
         delta = self.delta(fields["number"], fields.get("scale"))
         result = {"weight": self.apply(fields["weight"], delta, fields["sign"])}

@@ -107,7 +107,6 @@ class Rows:
 
     @property
     def groups(self) -> int:
-        """Groups of all rows of biases."""
         return sum(groups.size for groups in self.bias_groups)
 
 

@@ -64,7 +64,6 @@ class Scalars:
 
     @property
     def coefficients(self) -> tuple[int, ...]:
-        """Integer coefficients of the moves."""
         return tuple(value << self.shift for value in self.values)
 
 
@@ -92,12 +91,10 @@ class StepLayout:
 
     @property
     def scalars(self) -> int:
-        """Number of scalars of a step."""
         return self.first * self.second
 
     @property
     def span(self) -> int:
-        """Number of positions of a step."""
         return self.first * (self.spans[0] + self.second * self.spans[1])
 
     def positions(self, position: int) -> list[tuple[int, list[int]]]:

@@ -144,7 +144,7 @@ class SparseAddSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Beats of all packets complete in both streams, at most `words`.
+        """Beats of all packets complete in both streams.
 
         A correction with an index not above all earlier ones, or beyond the packet's end, is dropped; `error` is then
         set in the packet's last beat.

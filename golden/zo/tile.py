@@ -62,7 +62,6 @@ class TileSpec(Spec):
 
     @cached_property
     def perturb(self) -> PerturbSpec:
-        """Spec of the lanes, with the formats of the generator."""
         fields = {item.name: item for item in self.pezo.streams()["o"].fields}
         return PerturbSpec(
             lanes=self.lanes,
@@ -76,7 +75,6 @@ class TileSpec(Spec):
         )
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Memory contents of the generator."""
         return self.pezo.roms()
 
     @property
@@ -98,7 +96,6 @@ class TileSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Perturbed weights of each word, at most `words` words."""
         return {"o": self.perturbed({name: column[:words] for name, column in inputs["i"].items()}, 0)}
 
     def perturbed(self, fields: Words, start: int) -> Words:

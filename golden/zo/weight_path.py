@@ -158,6 +158,7 @@ class WeightPathSpec(Spec):
         Parameters
         ----------
         codes : array of uint8, (weights,)
+            0 to 15.
         scales : array of int, (blocks,)
             Largest magnitude of each block, Q4.12.
         block : int
@@ -201,7 +202,7 @@ class WeightPathSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Weights of all packets, at most `words` words; a beat with sign 0 or -2 takes no numbers."""
+        """Weights of all packets; a beat with sign 0 or -2 takes no numbers."""
         codes = inputs["codes"]
         plain = {name: column for name, column in codes.items() if name in ("code", "scale", "select")}
         dense = self.dequant.run({"i": plain | {"tag": codes["last"]}}, len(codes["last"]))["o"]["value"]

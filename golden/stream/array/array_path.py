@@ -88,7 +88,6 @@ class ArrayPathSpec(Spec):
 
     @property
     def query_number(self) -> Format:
-        """Format of a query's number within its block."""
         return Format((self.queries - 1).bit_length(), 0, signed=False)
 
     @property
@@ -98,7 +97,6 @@ class ArrayPathSpec(Spec):
 
     @property
     def order_fields(self) -> tuple[Field, ...]:
-        """Fields `kind` and `rows` of a tile's word."""
         return Field("kind", Format(2, 0, signed=False), doc="0 a layer's, 1 scores, 2 contexts"), Field(
             "rows", Format(self.sums.bit_length(), 0, signed=False), doc="rows that pass it, at least 1"
         )
@@ -165,7 +163,7 @@ class ArrayPathSpec(Spec):
         return self.partial_sums.memories
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Pass tiles until an input lacks rows or weights; at most `words` words of each output.
+        """Pass tiles until an input lacks rows or weights.
 
         Raises
         ------
@@ -219,7 +217,6 @@ class ArrayPathSpec(Spec):
         return terms | {"row": number, "first": rows["first"], "last": rows["last"]}
 
     def _complete(self, parts: list[Words]) -> Words:
-        """Complete sums of the terms, in order."""
         names = ("sum", "row", "first", "last")
         empty = {name: np.zeros((0, self.columns if name == "sum" else 1), np.int64) for name in names}
         terms = {name: np.concatenate([part[name] for part in [empty, *parts]]) for name in names}

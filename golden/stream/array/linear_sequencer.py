@@ -94,7 +94,6 @@ class LinearSequencerSpec(Spec):
 
     @property
     def used(self) -> Format:
-        """Format of the number of a tile's used lanes."""
         return Format(self.lanes.bit_length(), 0, signed=False)
 
     def streams(self) -> dict[str, Stream]:
@@ -141,7 +140,7 @@ class LinearSequencerSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Reads and tiles of each layer; at most `words` words of each output.
+        """Reads and tiles of each layer.
 
         Raises
         ------

@@ -65,7 +65,7 @@ class PartialSumsSpec(Spec):
 
     @property
     def part_number(self) -> Format:
-        """Format of a part's number within its row, at least one bit."""
+        """Format of a part's number, at least one bit."""
         return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
 
     @property
@@ -107,7 +107,7 @@ class PartialSumsSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Add the terms of each row; rows leave in the order of their completion, at most `words` words.
+        """Add the terms of each row; rows leave in the order of their completion.
 
         Raises
         ------
@@ -136,10 +136,8 @@ class PartialSumsSpec(Spec):
 
     @property
     def memory(self) -> MemoryShape:
-        """Memory of the unfinished sums."""
         return MemoryShape("partial sums", self.sums, self.columns * TOTAL.width)
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Unfinished sums, and the queue of complete rows."""
         return self.memory, fifo_memory("complete sums", self.sums, self.columns * TOTAL.width + self.row_number.width)

@@ -56,7 +56,7 @@ class StationaryLoadSpec(Spec):
 
     @property
     def part_number(self) -> Format:
-        """Format of a part's number within its row, at least one bit."""
+        """Format of a part's number, at least one bit."""
         return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
 
     @property
@@ -100,7 +100,7 @@ class StationaryLoadSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Beats of the tiles, at most `words`; an incomplete last tile gives none.
+        """Beats of the tiles; an incomplete last tile gives none.
 
         Raises
         ------

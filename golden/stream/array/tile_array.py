@@ -106,7 +106,7 @@ class TileArraySpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Products of each row and its tile, at most `words` words; rows of an incomplete tile give none.
+        """Products of each row and its tile; rows of an incomplete tile give none.
 
         Raises
         ------

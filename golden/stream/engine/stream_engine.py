@@ -30,7 +30,6 @@ class StreamEngineSpec:
 
     Parameters
     ----------
-    size : CoreSize
     features : int
         Largest number of values of a bias, a norm's row, or a row of positions.
     numbers : int

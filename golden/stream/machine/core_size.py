@@ -79,7 +79,6 @@ class CoreSize:
 
     @property
     def port_bytes(self) -> float:
-        """Bytes a cycle of a port."""
         return BEAT * PORT_SHARE
 
     @property

@@ -94,7 +94,6 @@ class OperationCost:
         First operation of the schedule step.
     title, kind : str
         Name in the user's model, and class of the operation.
-    cycles : float
     bound : str
         Slowest resource: ``array``, ``loading``, ``offsets``, ``DRAM`` or ``functions``.
     products : int
@@ -122,7 +121,6 @@ class StreamBytes:
         All matrices, in whole records.
     vectors : int
         Biases, norm factors and positions, 4 bytes a value.
-    deltas : int
     activations, keys_values : int
         The largest pass, with 24 or 27 bits a value.
     """
@@ -141,10 +139,8 @@ class StepCost:
 
     Parameters
     ----------
-    transformer : IntegerTransformer
     lengths : tuple of int
         Tokens of each sentence.
-    size : CoreSize
     first : int
         First computed operation; a cache in DRAM holds the rows before it.
 
@@ -175,7 +171,6 @@ class StepCost:
 
     @cached_property
     def capacity(self) -> int:
-        """Tokens of a side in the buffers."""
         need, size = self.schedule, self.size
         return min(size.rows // need.rows, size.wide_rows // need.wide_rows, size.sums)
 
@@ -199,7 +194,6 @@ class StepCost:
 
     @cached_property
     def operations(self) -> tuple[OperationCost, ...]:
-        """Cost of each schedule step, from `first` on."""
         return tuple(self._cost(step) for step in self.schedule.steps if step.number >= self.first)
 
     @property
@@ -219,7 +213,6 @@ class StepCost:
 
     @property
     def ideal_cycles(self) -> float:
-        """Cycles of the products on a never idle array."""
         return self.products / self.size.multipliers
 
     @property
@@ -229,7 +222,6 @@ class StepCost:
 
     @property
     def _entering(self) -> int:
-        """Bytes of the input or cache rows."""
         network, entering = self.transformer.network, {INPUTS}
         if self.first:
             steps = [step for step in self.schedule.steps if step.number >= self.first]
@@ -259,7 +251,6 @@ class StepCost:
 
     @cached_property
     def _products(self) -> tuple[int, ...]:
-        """Multiply-accumulates of each operation, of one side."""
         return products(self.transformer.network, self.lengths)
 
     def _bounds(self, step: Step, chip_pass: Pass) -> tuple[dict[str, float], int, float]:
@@ -357,7 +348,6 @@ class StepCost:
 
     @cached_property
     def bytes(self) -> StreamBytes:
-        """Bytes of the network, and of the largest pass."""
         network, schedule = self.transformer.network, self.schedule
         shapes = network.parameter_shapes
         matrices = [shape for (_, kind), shape in shapes.items() if kind == "weight"]

@@ -26,7 +26,6 @@ class StreamImages:
     ----------
     model : TransformerModel
         Whole model with the core's tiles.
-    program : Program
     weights : array of uint8
         Image of stream and tables, with the header.
     cut : int
@@ -72,7 +71,6 @@ class StreamImages:
             Model of the same base.
         base : FrozenBase
             Frozen tensors.
-        size : CoreSize
         cut : int
             The network is cut before this operation, see `Split`; or a forward cache ends there.
 

@@ -59,10 +59,8 @@ class StreamLayout:
 
     Parameters
     ----------
-    transformer : IntegerTransformer
     coded : frozenset of (int, str)
         Matrices in NF4; other matrices have 4 bytes a weight.
-    size : CoreSize
     sensitive : mapping of (int, str) to array of int
         Ascending flat indices of a matrix's 18-bit weights; their codes are 0.
     cut : int
@@ -104,7 +102,6 @@ class StreamLayout:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """Steps, and buffers on the chip."""
         return Schedule(self.transformer, self.size.lanes, self.size.columns, self.cut)
 
     @cached_property
@@ -148,12 +145,10 @@ class StreamLayout:
 
     @property
     def stream_beats(self) -> int:
-        """Beats of the stream without tables."""
         return max((place.stop for name, place in self.places.items() if name[1] != "position"), default=0)
 
     @property
     def beats(self) -> int:
-        """Beats of stream and tables."""
         tables = (*self.rotations.values(), *self.corrections.values())
         return max(place.stop for place in (*self.places.values(), *tables))
 
@@ -172,7 +167,6 @@ class StreamLayout:
 
         Parameters
         ----------
-        tensors : mapping
         exact : mapping of (int, str) to array of int
             18-bit matrices, for the sensitive weights.
 
@@ -194,7 +188,6 @@ class StreamLayout:
         return self.with_header(image)
 
     def with_header(self, body: Bytes) -> Bytes:
-        """Stream and tables with a header and its digest."""
         header = _HEADER.pack(MAGIC, VERSION, self.size.lanes, self.size.columns, 0, self.beats, digest(body))
         return np.concatenate([np.frombuffer(header, np.uint8), body])
 
@@ -289,7 +282,6 @@ class StreamLayout:
 
 
 def vector_beats(values: int) -> int:
-    """Beats of `values` values of 4 bytes."""
     return -(-4 * values // BEAT)
 
 
@@ -311,7 +303,6 @@ def record_beats(size: CoreSize, coded: bool) -> int:
 
 
 def digest(image: Bytes) -> bytes:
-    """SHA-256 of an image."""
     return hashlib.sha256(image.tobytes()).digest()
 
 

@@ -78,11 +78,8 @@ class Check(NamedTuple):
 
     Parameters
     ----------
-    reason : Reason
     text : callable
         Makes the message, of integers.
-    applies : condition
-    base, factor, count, limit : number
     equal : bool
         If true, every value other than the limit is refused.
     """
@@ -150,7 +147,6 @@ def whole(number: Any, size: int) -> Any:
 
 
 def factors(instruction: Any, size: CoreSize) -> dict[str, tuple[Any, Any]]:
-    """Factors of each product of `Derived`, by name."""
     columns = size.columns
     return {
         "keys": (instruction.key_heads, instruction.width),
@@ -176,7 +172,6 @@ class Limits:
     ----------
     size : CoreSize
         Lanes and columns are powers of two.
-    counts : Counts
     choose : callable
         Multiplexer: condition, value if true, value if false.
     hold : callable
@@ -410,7 +405,6 @@ class Limits:
         )
 
     def _words(self, one: Any, derived: Derived) -> Iterator[Check]:
-        """Refuse perturbation words beyond the program's."""
         size = self.size
         vector = whole(one.outputs, size.multipliers)
         sensitive = whole(one.corrections, sensitive_word(size.columns))

@@ -83,7 +83,6 @@ class Program:
 
     Parameters
     ----------
-    size : CoreSize
     capacity : int
         Tokens of all sides in the buffers at once: row r of token t is at address ``r * capacity + t``.
     features : int
@@ -96,7 +95,6 @@ class Program:
         Beats of the weight stream, and of stream and tables.
     stream : bytes
         SHA-256 of the weight stream.
-    instructions : tuple of Instruction
     behind : int
         Perturbation words of the part after a cut.
     """
@@ -155,7 +153,6 @@ class Program:
                 raise ProgramError(reason, f"operation {number} of {final + 1}: {text}", number)
 
     def _wrong_end(self, number: int, part: int) -> bool:
-        """True if the first or the last instruction is in the wrong part."""
         first, final = number == 0, number == len(self.instructions) - 1
         return (first and part != 0) or (final and part != (self.behind != 0))
 
@@ -331,7 +328,6 @@ class _Instructions:
         return _base(form).fraction - form.fraction
 
     def _tensors(self, step: Step) -> dict[str, int]:
-        """Addresses, words and formats of a step's tensors."""
         layout, number, values = self.layout, step.number, dict[str, int]()
         kinds = [kind for kind in ("bias", "factor", "weight") if (number, kind) in layout.places]
         if kinds:
@@ -349,7 +345,6 @@ class _Instructions:
         return values
 
     def _own(self, step: Step) -> dict[str, int]:
-        """Fields of a single kind of operation."""
         network = self.layout.transformer.network
         match operation := network.operations[step.number]:
             case Linear():
@@ -384,11 +379,9 @@ class _Instructions:
 
 
 def _base(form: Format) -> Format:
-    """Unshifted format of the same width."""
     return next(base for base in FORMATS if base.width == form.width)
 
 
 def _activation(operation: object) -> int:
-    """Number of an activation."""
     assert isinstance(operation, Activation)
     return 1 + ACTIVATIONS.index(operation.kind)

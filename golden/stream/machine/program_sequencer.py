@@ -90,7 +90,6 @@ class ProgramSequencerSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memory of the instructions, a beat a word."""
         return (MemoryShape("instructions", self.operations * INSTRUCTION_BEATS, 8 * BEAT),)
 
     def streams(self) -> dict[str, Stream]:

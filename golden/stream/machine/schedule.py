@@ -43,13 +43,11 @@ class Step:
 
     @property
     def result(self) -> int:
-        """Operation with the stored outputs."""
         operations = (self.number, self.activation, self.joined)
         return max(number for number in operations if number is not None)
 
     @property
     def needs(self) -> tuple[int, ...]:
-        """All values that the step reads."""
         return self.reads if self.other is None else (*self.reads, self.other)
 
 
@@ -61,7 +59,6 @@ class Place:
     ----------
     wide : bool
         True for the memory of sums and norm inputs, false for the activation memory.
-    first, rows : int
     """
 
     wide: bool
@@ -94,7 +91,6 @@ class Schedule:
 
     Parameters
     ----------
-    transformer : IntegerTransformer
     lanes, columns : int
         Values of a row of the activation memory, and of the wide memory.
     cut : int
@@ -124,7 +120,6 @@ class Schedule:
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
-        """Steps in order of execution."""
         network = self.transformer.network
         readers: dict[int, list[int]] = defaultdict(list)
         for number, reads in enumerate(network.reads):

@@ -71,12 +71,10 @@ class ChunkLayout:
 
     @property
     def parts(self) -> int:
-        """Chunks of a row of the narrow memory."""
         return self.lanes // self.columns
 
     @property
     def address(self) -> Format:
-        """Format of an address of either memory."""
         return Format((max(self.rows, self.wide_rows) - 1).bit_length(), 0, signed=False)
 
     @property

@@ -80,12 +80,11 @@ class SampleLoaderSpec(Spec):
 
     @property
     def unit(self) -> int:
-        """Values gathered from whole beats."""
         return max(self.columns, UNIT)
 
     @property
     def latency(self) -> int:
-        """Cycles from an operation to its first beat at the earliest: settings, checks, result of the checks."""
+        """Cycles from an operation to its first beat at the earliest: settings, checks, their result."""
         return 3
 
     @property
@@ -162,13 +161,12 @@ class SampleLoaderSpec(Spec):
         )
 
     def status(self, rows: int, features: int, stride: int) -> Status:
-        """Result of an operation."""
         if not (rows and features):
             return Status.EMPTY
         return Status.CAPACITY if 2 * rows > min(stride, self.sums) else Status.LOADED
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Load operations until beats are missing; at most `words` words of each output."""
+        """Load operations until beats are missing."""
         data = np.ascontiguousarray(inputs["beats"]["data"], "<u4").view(np.uint8)
         operations, chunks, values, done = inputs["operation"], list[Chunk](), list[Integers](), list[int]()
         for number in range(len(operations["rows"])):

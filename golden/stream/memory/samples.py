@@ -14,7 +14,6 @@ ROW_BEATS = ROW * VALUE_BYTES // BEAT
 
 
 def token_beats(features: int) -> int:
-    """Beats of a token of `features` values."""
     return -(-features // ROW) * ROW_BEATS
 
 

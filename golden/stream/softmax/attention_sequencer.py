@@ -89,7 +89,6 @@ class Block(NamedTuple):
         First group of features of the head, and of its key head.
     query_row, key_row : int
         Row of the first query, and of the sentence's first token.
-    softmax : SoftmaxOperation
     """
 
     query_group: int
@@ -188,7 +187,7 @@ class AttentionSequencerSpec(Spec):
 
     @cached_property
     def scale(self) -> ContextScaleSpec:
-        """Divider of the contexts; its tag is a context's address, part, and flag of the operation's last word."""
+        """Divider of the contexts, tagged as in `tag`."""
         tag = self.layout.address.width + self.layout.part.width + 1
         return ContextScaleSpec(lanes=self.exponentials, queries=self.queries, keys=self.keys, tag=tag)
 
@@ -316,7 +315,7 @@ class AttentionSequencerSpec(Spec):
     # -- streams -------------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Commands of each operation, and writes of its contexts; at most `words` words of each output."""
+        """Commands of each operation, and writes of its contexts."""
         outputs_of, blocks, start = [], 0, 0
         ends = packets_of(inputs["inverse"]["last"])
         for attention, blocks_of in self.operations(inputs):
@@ -436,7 +435,6 @@ class AttentionSequencerSpec(Spec):
 
 
 def _words(**columns: Any) -> Words:
-    """Words of single-lane columns."""
     return {name: np.asarray(column, np.int64).reshape(-1, 1) for name, column in columns.items()}
 
 

@@ -75,7 +75,6 @@ class SoftmaxOperation:
         return self.first + 1 + np.arange(self.queries)
 
     def tiles(self, size: int) -> Iterator[Tile]:
-        """Tiles of `size` keys, in order."""
         for key in range(0, self.keys, size):
             yield Tile(key, max(0, key - self.first) if self.causal else 0)
 
@@ -150,7 +149,6 @@ class AttentionSoftmaxSpec(Spec):
 
     @property
     def _levels(self) -> int:
-        """Levels of the adder tree of a cycle's scores."""
         return (self.exponentials - 1).bit_length()
 
     def cycles(self, operations: list[SoftmaxOperation]) -> int:
@@ -308,7 +306,6 @@ class AttentionSoftmaxSpec(Spec):
         return SoftmaxOperation(queries, keys, first, bool(causal), (factor, fraction), shifts, repeats)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Outputs of whole operations; at most `words` words of each output."""
         scores, start, outputs_of = inputs["scores"]["score"], 0, []
         for operation in self.operations(inputs["operation"]):
             count = operation.pairs(self.columns) * self.columns // self.exponentials
@@ -318,7 +315,6 @@ class AttentionSoftmaxSpec(Spec):
         return {name: {key: column[:words] for key, column in fields.items()} for name, fields in outputs.items()}
 
     def _softmax(self, operation: SoftmaxOperation, scores: Integers) -> dict[str, Words]:
-        """Output words of an operation."""
         products = np.zeros((operation.queries, -(-operation.keys // self.columns) * self.columns), np.int64)
         rows = scores.reshape(-1, self.columns)
         for tile in operation.tiles(self.columns):
@@ -356,5 +352,4 @@ class AttentionSoftmaxSpec(Spec):
 
 
 def _count(most: int) -> Format:
-    """Unsigned format of numbers up to `most`."""
     return Format(most.bit_length(), 0, signed=False)

@@ -146,7 +146,6 @@ class ContextScaleSpec(Spec):
         return (self.inverse_memory,)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Contexts of whole blocks; at most `words` words."""
         table, sums = inputs["inverse"], inputs["i"]
         mantissa, exponent = np.zeros((2, len(sums["last"]), 1), np.int64)
         for (start, end), (first, _) in zip(packets_of(sums["last"]), packets_of(table["last"]), strict=True):

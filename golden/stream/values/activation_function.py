@@ -32,7 +32,7 @@ class ActivationFunctionSpec(LanewiseSpec):
 
     @cached_property
     def table(self) -> FunctionMemory:
-        """Tables of ReLU minus function, in the order of `TABULATED`."""
+        """Tables of ReLU minus function, in the order of `TABULATED`; two lanes share one."""
         return FunctionMemory(tuple(TABLES[kind] for kind in TABULATED))
 
     @property
@@ -64,7 +64,6 @@ class ActivationFunctionSpec(LanewiseSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Selected function of each word; at most `words` words."""
         fields = {name: column[:words] for name, column in inputs["i"].items()}
         aligned = fields["value"] << fields["input_shift"]
         exact = aligned.copy()
@@ -76,9 +75,7 @@ class ActivationFunctionSpec(LanewiseSpec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Tables, one for two lanes."""
         return self.table.memories("activation table", self.lanes)
 
     def roms(self) -> dict[str, tuple[list[int], int]]:
-        """Contents and width of the tables; two lanes share a table."""
         return {"table": (self.table.contents, self.table.width)}

@@ -69,12 +69,10 @@ class ChunkUnitSpec(Spec):
 
     @property
     def count(self) -> Format:
-        """Format of a number of rows."""
         return Format(self.sums.bit_length(), 0, signed=False)
 
     @property
     def chunk_fields(self) -> tuple[Field, ...]:
-        """Fields of a chunk's address."""
         return (
             Field("wide", BIT, doc="in the wide memory"),
             Field("address", self.layout.address, doc="row of that memory"),
@@ -82,7 +80,6 @@ class ChunkUnitSpec(Spec):
         )
 
     def place_fields(self, *names: str) -> tuple[Field, ...]:
-        """Fields of the addresses of values, two for each name."""
         fields = (
             (
                 Field(f"{name}_wide", BIT, doc=f"{name} is in the wide memory"),
@@ -93,7 +90,6 @@ class ChunkUnitSpec(Spec):
         return tuple(field for pair in fields for field in pair)
 
     def unit_streams(self, operation: tuple[Field, ...]) -> dict[str, Stream]:
-        """Streams of a block with these fields of an operation."""
         value = Field("value", Q11_16, self.columns)
         return {
             "operation": Stream("in", operation),
@@ -121,13 +117,11 @@ def place_words(name: str, buffer: int, capacity: int) -> dict[str, int]:
 
 
 def chunk_words(chunks: list[Chunk]) -> Words:
-    """Words of chunk addresses."""
     rows = np.array(chunks, np.int64).reshape(-1, 3)
     return {name: rows[:, [number]] for number, name in enumerate(Chunk._fields)}
 
 
 def operations_of(words: Words) -> list[dict[str, int]]:
-    """Operations as integers by field."""
     count = len(next(iter(words.values())))
     return [{name: int(column[number, 0]) for name, column in words.items()} for number in range(count)]
 

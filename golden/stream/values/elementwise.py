@@ -69,7 +69,7 @@ class ElementwiseSpec(LanewiseSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Result of each word, at most `words` words; factors are the lower 24 bits of a value."""
+        """Result of each word; factors are the lower 24 bits of a value."""
         fields = {name: column[:words] for name, column in inputs["i"].items()}
         kind, drop, first, second = (fields[name] for name in ("kind", "output_shift", "first", "second"))
         factors = [narrow(one, Q8_16, Q8_16, overflow=Overflow.WRAP) for one in (first, second)]

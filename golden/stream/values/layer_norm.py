@@ -77,12 +77,10 @@ class LayerNormSpec(Spec):
 
     @cached_property
     def table(self) -> FunctionMemory:
-        """Inverse square roots of a mantissa, and of twice a mantissa."""
         return FunctionMemory(ROOT_TABLES)
 
     @property
     def words(self) -> int:
-        """Words of the longest row."""
         return -(-self.features // self.lanes)
 
     @property
@@ -181,7 +179,7 @@ class LayerNormSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Whole rows of each operation with all its parameters; at most `words` words."""
+        """Whole rows of each operation with all its parameters."""
         rows_in, parameters, first, read = inputs["i"], inputs["parameters"], 0, 0
         results = [{name: np.zeros((0, lanes), np.int64) for name, lanes in self._results}]
         columns = inputs["operation"]

@@ -100,7 +100,7 @@ class NormPathSpec(ChunkUnitSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Operations with all parameters and operands; at most `words` words of each output."""
+        """Operations with all parameters and operands."""
         reads, writes = list[Chunk](), list[Chunk]()
         values, clipped = [np.zeros((0, self.columns), np.int64)], list[int]()
         operands_taken = parameters_taken = 0

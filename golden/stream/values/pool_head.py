@@ -43,7 +43,6 @@ class PoolHeadSpec(ChunkUnitSpec):
 
     @cached_property
     def table(self) -> FunctionMemory:
-        """Inverse square roots of a mantissa, and of twice a mantissa."""
         return FunctionMemory(ROOT_TABLES)
 
     @property
@@ -121,7 +120,7 @@ class PoolHeadSpec(ChunkUnitSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Operations with all sentences and operands; at most `words` words of each output."""
+        """Operations with all sentences and operands."""
         sentences, operands = inputs["sentences"], inputs["operands"]["value"]
         progress = _Found([], [], [], 0, 0)
         done = 0

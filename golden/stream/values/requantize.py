@@ -66,7 +66,7 @@ class RequantizeSpec(LanewiseSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Result of each word, at most `words` words; an unknown format number means the last format."""
+        """Result of each word; an unknown format number means the last format."""
         fields = {name: column[:words] for name, column in inputs["i"].items()}
         form = np.minimum(fields["form"], len(FORMATS) - 1)
         least, most, fraction = (

@@ -50,7 +50,6 @@ class RotarySpec(ChunkUnitSpec):
 
     @property
     def chunks(self) -> int:
-        """Chunks of the widest head."""
         return self.width // self.columns
 
     @property
@@ -123,7 +122,7 @@ class RotarySpec(ChunkUnitSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Operations with all sentences, rotations and operands; at most `words` words of each output."""
+        """Operations with all sentences, rotations and operands."""
         rows = np.hstack([inputs["sentences"]["first"], inputs["sentences"]["length"]])
         turns = narrow(inputs["turns"]["plus"], ROTATION, ROTATION, overflow=Overflow.WRAP)
         operands = narrow(inputs["operands"]["value"], Q8_16, Q8_16, overflow=Overflow.WRAP)
@@ -180,7 +179,6 @@ class RotarySpec(ChunkUnitSpec):
     def _turned(
         self, operation: dict[str, int], chunks: Integers, turns: Integers, counted: Narrower
     ) -> list[Integers]:
-        """Rotated heads of a token's queries and keys."""
         values = chunks.reshape(-1, operation["width"])
         parts = zip(np.split(values, [operation["heads"]]), (Q8_16, Q6_12), strict=True)
         return [

@@ -41,7 +41,6 @@ class Job(NamedTuple):
     ----------
     group : int
         First feature of the chunk, divided by `columns`.
-    row, side : int
     vector : int
         Index of the row of positions; 0 for biases.
     """
@@ -77,12 +76,10 @@ class ValuePathSpec(ChunkUnitSpec):
 
     @property
     def words(self) -> int:
-        """Words of a chunk."""
         return self.columns // VALUES
 
     @property
     def bias_groups(self) -> int:
-        """Chunks of the longest bias."""
         return self.features // self.columns
 
     @property
@@ -193,7 +190,7 @@ class ValuePathSpec(ChunkUnitSpec):
                 yield from (Job(group, first + position, sentence // operation.sentences, position) for group in groups)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Operations with all their inputs; at most `words` words of each output.
+        """Operations with all their inputs.
 
         Raises
         ------
@@ -250,7 +247,6 @@ class ValuePathSpec(ChunkUnitSpec):
         inputs: dict[str, Words],
         vectors: list[tuple[int, int]],
     ) -> dict[str, Words]:
-        """Reads, writes and `done` of an operation."""
         values, clipped = self._values(chosen, stored, inputs, vectors)
         used = (
             np.array([job.group for job in stored])[:, None] * self.columns + np.arange(self.columns)

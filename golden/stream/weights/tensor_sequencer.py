@@ -64,7 +64,6 @@ class PassInstruction(NamedTuple):
 
     @classmethod
     def of(cls, instruction: Instruction, longest: int, amount: int = 0) -> PassInstruction:
-        """Fields of an instruction and its pass."""
         fields = {name: getattr(instruction, name) for name in cls._fields if name in FIELD_BITS}
         return cls(**fields, longest=longest, amount=amount)
 
@@ -117,7 +116,6 @@ class Tensor(NamedTuple):
     ----------
     operation : Operation
         For `tile_weights`.
-    reads : Reads
     request : Request or None
         None for a frozen tensor.
     corrections : CorrectionReads or None
@@ -214,7 +212,6 @@ class TensorSequencerSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Tensors of all instructions; at most `words` words of each output."""
         operations = inputs["operation"]
         if "part" not in operations:
             operations = operations | {"part": np.zeros_like(operations["kind"])}

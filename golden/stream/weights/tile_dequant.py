@@ -90,7 +90,6 @@ class TileDequantSpec(Spec):
 
     @cached_property
     def dequant(self) -> Nf4DequantSpec:
-        """Dequantisers of a column, with a common scale."""
         return Nf4DequantSpec(lanes=self.width // self.columns, scales=1)
 
     @property
@@ -100,12 +99,10 @@ class TileDequantSpec(Spec):
 
     @property
     def scale_beats(self) -> int:
-        """Beats of a record's scales."""
         return scale_beats(CoreSize(self.lanes, self.columns))
 
     @property
     def code_beats(self) -> int:
-        """Beats of a record's codes."""
         return BLOCK * self.columns // BEAT_CODES
 
     @property
@@ -185,7 +182,6 @@ class TileDequantSpec(Spec):
 
     @property
     def operation_fields(self) -> tuple[Field, ...]:
-        """Fields of `Beats`."""
         tiles = (BLOCK // self.lanes).bit_length()
         widths = {"kind": 2, "length": LENGTH_BITS, "blocks": BLOCKS_BITS, "tiles": tiles}
         return tuple(Field(name, Format(widths[name], 0, signed=False)) for name in Beats._fields)
@@ -201,7 +197,7 @@ class TileDequantSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Tensors with all beats; at most `words` words of each output."""
+        """Tensors with all beats."""
         fields = {port: self.streams()[port].fields for port in ("o", "v")}
         outputs: dict[str, list[Words]] = {
             port: [{tensor.name: np.zeros((0, tensor.lanes), np.int64) for tensor in fields[port]}] for port in fields

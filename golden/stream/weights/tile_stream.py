@@ -78,12 +78,10 @@ class TileStreamSpec(Spec):
 
     @cached_property
     def sequencer(self) -> TensorSequencerSpec:
-        """Spec of the block that requests the reads."""
         return TensorSequencerSpec(lanes=self.lanes, columns=self.columns)
 
     @property
     def correction_burst(self) -> int:
-        """Largest number of beats of a read of sensitive weights."""
         return min(self.burst, self.correction_depth // 2)
 
     @property

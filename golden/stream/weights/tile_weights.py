@@ -78,7 +78,6 @@ class Operation(NamedTuple):
 
     @property
     def beats(self) -> Beats:
-        """Beats of the stream."""
         return Beats(*self[: len(Beats._fields)])
 
 
@@ -131,12 +130,10 @@ class TileWeightsSpec(Spec):
 
     @property
     def weights(self) -> int:
-        """Weights of a tile."""
         return self.lanes * self.columns
 
     @property
     def tile_beats(self) -> int:
-        """Beats of a tile of one side."""
         return self.lanes // 2
 
     @property
@@ -149,7 +146,6 @@ class TileWeightsSpec(Spec):
 
     @property
     def fill_cycles(self) -> int:
-        """Cycles to dequantise a tile."""
         return self.weights // self.dequant.width
 
     @property
@@ -242,7 +238,7 @@ class TileWeightsSpec(Spec):
         return {"beats": beats, "corrections": corrections, "offsets": words}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Tensors with all their inputs; at most `words` words of each output."""
+        """Tensors with all their inputs."""
         fields = {port: self.streams()[port].fields for port in ("w", "v")}
         outputs: dict[str, list[Words]] = {
             port: [{item.name: np.zeros((0, item.lanes), np.int64) for item in fields[port]}] for port in fields
@@ -281,7 +277,6 @@ class TileWeightsSpec(Spec):
         return sides | {"last": last_flags([len(values)]), "error": error}
 
     def _matrix(self, operation: Operation, inputs: dict[str, Words]) -> Words:
-        """Tiles of both sides, one after the other."""
         words, error = self._dequantised(operation, inputs["beats"])
         tiles = words.reshape(-1, self.weights)
         error = error.reshape(len(tiles), -1)[:, -1]
@@ -326,7 +321,6 @@ class TileWeightsSpec(Spec):
         return wrong
 
     def _dequantised(self, operation: Operation, beats: Words) -> tuple[Integers, Integers]:
-        """Words of weights or values of a tensor, and flags of errors."""
         fields = {name: np.array([[value]]) for name, value in operation.beats._asdict().items()}
         outputs = self.dequant.run({"operation": fields, "beats": beats}, len(beats["data"]) * BEAT_CODES)
         coded = operation.kind == TensorKind.NF4

@@ -105,7 +105,6 @@ class WordOffsetsSpec(Spec):
 
     @property
     def n(self) -> int:
-        """Numbers of a row."""
         return self.generator.width
 
     @property
@@ -185,7 +184,6 @@ class WordOffsetsSpec(Spec):
 
     @property
     def clipped_format(self) -> Format:
-        """Format of the number of a perturbation's clipped offsets."""
         return Format((2 * self.times * self.n).bit_length(), 0, signed=False)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
@@ -204,7 +202,6 @@ class WordOffsetsSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Deltas and perturbation, with a read and a write port each."""
         column = (self.row_words - 1).bit_length()
         row = (self.times - 1).bit_length()
         depth = self.tables << (row + column) if self.tables > 1 else self.times << column
@@ -252,7 +249,6 @@ class _Model:
         self._clipped.append(narrower.saturations)
 
     def _change(self, kind: Kind, table: _Table, count: int, factor: int, narrower: Narrower) -> None:
-        """Execute a command for rows."""
         deltas, of, n = table.deltas, self.perturbation, self.spec.n
         if kind in (Kind.CLEAR, Kind.LOAD):
             rows = np.zeros((count, n), np.int64)
