@@ -1,6 +1,6 @@
-"""Campaign over networks of others: what becomes of each, counted.
+"""Import campaign over third-party networks: outcomes and counts.
 
-A source of networks is a function that yields `Case`. `tried` says what became of one, `table` counts them.
+A source of networks is a function that yields `Case`. `tried` gives the outcome of a case, `table` counts outcomes.
 """
 
 import re
@@ -21,12 +21,12 @@ RIGHT, WRONG, RIGHTLY, NEEDLESSLY, TRACEBACK = (
 )
 OUTCOMES = (RIGHT, WRONG, RIGHTLY, NEEDLESSLY, TRACEBACK)
 REASONS = (
-    # what no core has, by the name of the operator or of its setting
+    # not supported by any core: names of operators or settings
     *("has no hardware", "has dilations of", "groups of", "has a padding of", "has ceil_mode", "not that of its size"),
     *("not from 0", "takes the statistics of a batch", "not with zeros", "is over", "is transposed"),
     *("a slope is", "one at most", "a stride of", "windows of", "a limit is above 0", "only tensors of equal shape"),
     *("only one value for each channel", "pads more than height and width", "negative padding"),
-    # forms of a network that it cannot have
+    # unsupported network structures
     *(
         "takes \\d+ inputs",
         "gives \\d+ outputs",
@@ -48,22 +48,21 @@ REASONS = (
         "gives a (sparse|value_string)",
     ),
 )
-"""What a refusal says that names something which has no hardware: one that says none of it is without need."""
+"""Texts of legitimate refusals: they name something without hardware support. Any other refusal is a defect."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Network of somebody.
+    """A third-party network.
 
     Parameters
     ----------
-    name : str
     imported : function
-        Imports it, and raises `UserError` if it is refused.
+        Imports the network, or raises `UserError`.
     expected : function
-        What another tool computes for samples.
+        Outputs of another tool for samples.
     sample : array, optional
-        Samples in the order of the network's; by default random ones.
+        Samples in the network's order; random by default.
     batch : int
         Number of random samples.
     """
@@ -76,7 +75,7 @@ class Case:
 
 
 def tried(case: Case) -> tuple[str, str]:
-    """Outcome of a case, and what the refusal or the error says."""
+    """Outcome of a case, and the message of a refusal or error."""
     try:
         network, module = case.imported()
     except UserError as refusal:
@@ -98,7 +97,7 @@ def tried(case: Case) -> tuple[str, str]:
 
 
 def table(results: dict[str, dict[str, tuple[str, str]]]) -> str:
-    """Counts of each outcome for each source, as Markdown."""
+    """Outcome counts per source, as Markdown."""
     lines = [f"| source | networks | {' | '.join(OUTCOMES)} |", "|---" * (2 + len(OUTCOMES)) + "|"]
     for source, found in results.items():
         counts = Counter(outcome for outcome, _ in found.values())

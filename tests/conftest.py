@@ -1,6 +1,6 @@
-"""Settings of all tests: one thread, few searches for cycles, and each simulator that is installed.
+"""Settings of all tests: one thread, few garbage collections, all installed simulators.
 
-Compiled simulators and estimates are cached by content between runs, as for a user (`golden.cache`).
+Compiled simulators and estimates are cached by content between runs, as for users (`golden.cache`).
 """
 
 import gc
@@ -14,8 +14,8 @@ from fabtune.sim.simulator import SIMULATORS, find
 
 settings.register_profile("fabtune", derandomize=True, deadline=None)
 settings.load_profile("fabtune")
-torch.set_num_threads(1)  # tensors are small here, and other tests run beside
-# half a million objects of libraries stay: to search them for cycles after every 700 new ones takes a tenth of the time
+torch.set_num_threads(1)  # tensors are small, and tests run in parallel
+# libraries keep half a million objects: collecting after every 700 new ones takes a tenth of the time
 gc.set_threshold(20_000)
 
 LONGEST = (
@@ -32,14 +32,14 @@ LONGEST = (
     *("scripts/blocks/test_emit", "scripts/test_table", "scripts/tuning/test_tune"),
     *("sim/compiled/test_session", "scripts/tuning/test_zeroth", "scripts/test_cli"),
 )
-"""Files of half a minute and more, which begin first: one that began last would leave the other worker idle.
+"""Files of half a minute and more, run first: a late start would leave the other worker idle.
 
-`sim/cores` uses the cores of `boards/cores`, and would wait for their builds if it began beside it.
+`sim/cores` uses the builds of `boards/cores`, and would wait for them if both started together.
 """
 
 
 def pytest_collection_modifyitems(items):
-    """`LONGEST` first; all others stay in their order."""
+    """`LONGEST` first; the others keep their order."""
     places = {Path(__file__).parent / f"{name}.py": place for place, name in enumerate(LONGEST)}
     assert all(path.exists() for path in places), "a file of `LONGEST` has moved"
     items.sort(key=lambda item: places.get(item.path, len(LONGEST)))
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(params=SIMULATORS)
 def simulator(request):
-    """Each simulator in turn; one that is not installed is skipped by name."""
+    """Each simulator in turn, skipped by name if not installed."""
     if not find(request.param):
         pytest.skip(f"{request.param} is not installed")
     return request.param
@@ -55,12 +55,12 @@ def simulator(request):
 
 @pytest.fixture
 def fast_simulator():
-    """The one that builds faster: Icarus where it is installed."""
+    """The simulator with the faster build: Icarus if installed."""
     return "icarus" if find("icarus") else "verilator"
 
 
 class Logits(torch.nn.Module):
-    """Logits alone of a classifier that gives them with other results."""
+    """Only the logits of a classifier with several outputs."""
 
     def __init__(self, classifier):
         super().__init__()
@@ -72,15 +72,15 @@ class Logits(torch.nn.Module):
 
 @pytest.fixture
 def logits_of():
-    """Function that makes the module of a published classifier's logits, in evaluation mode."""
+    """Function that wraps a published classifier to return logits only, in evaluation mode."""
     return lambda classifier: Logits(classifier).eval()
 
 
 @pytest.fixture(scope="session")
 def nf4_operators():
-    """Operators `quantize_4bit` and `dequantize_4bit` of bitsandbytes in plain PyTorch, whatever else is installed.
+    """bitsandbytes' operators `quantize_4bit` and `dequantize_4bit` in plain PyTorch, whatever else is installed.
 
-    They take the arguments of ``torch.ops.bitsandbytes``. Nothing is compiled: the compiler takes seconds to load.
+    Same arguments as ``torch.ops.bitsandbytes``. Nothing is compiled: loading the compiler takes seconds.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch, "compile", lambda function=None, **_: function or (lambda one: one))
@@ -95,7 +95,7 @@ def nf4_operators():
 
 @pytest.fixture(scope="session")
 def tiny_transformer(tmp_path_factory):
-    """Folder of a transformer of two tiny layers with a vocabulary of a few words, as transformers saves it."""
+    """Folder of a two-layer transformer with a vocabulary of a few words, as saved by transformers."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
@@ -115,7 +115,7 @@ def tiny_transformer(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def tiny_decoder(tmp_path_factory):
-    """Folder of a decoder of two tiny layers with a head of its own, whose tokens are words with the blank before."""
+    """Folder of a two-layer decoder with a separate head; tokens are words with a leading blank."""
     from tokenizers import Regex, Tokenizer, models, pre_tokenizers, processors
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 

@@ -1,4 +1,4 @@
-"""Jobs of cores as the integer jobs of golden, without driver, memory or golden core: what both are compared with."""
+"""Jobs of cores as golden integer jobs, without driver, memory or golden core: the reference for both."""
 
 import numpy as np
 
@@ -14,12 +14,12 @@ from fabtune.sim.cores.instantft.job import TuningJob
 
 
 def integers_of(job, spec):
-    """Make the integer job, before its first batch or step."""
+    """The integer job before its first batch or step."""
     return _tuning(job, spec) if isinstance(job, TuningJob) else _training(job, spec)
 
 
 def run_integers(job, spec, integers):
-    """Run all batches or steps, or those up to an early stop; after each the job has what the core must have."""
+    """Run all batches or steps up to an early stop; yields after each, with the job in the core's expected state."""
     values = spec.values_of(job.inputs)
     if isinstance(job, TuningJob):
         yield from _batches(job, integers, values)
@@ -29,7 +29,7 @@ def run_integers(job, spec, integers):
 
 
 def run_core(job, host, device):
-    """Run a job on a core that has its network and what it begins with: its result, and the image after each step."""
+    """Run a job on a core with its network and initial state; returns the result and the image after each step."""
     before = len(device.traced_images)
     layout, tunes = host.layout, isinstance(job, TuningJob)
     start = layout.adapters(job.adapters) if tunes else layout.deltas(integers_of(job, host.spec).rows)
@@ -62,7 +62,7 @@ def _tuning(job, spec):
 
 
 def rates_of(job):
-    """Learning rate of a sample in each batch."""
+    """Learning rate per sample in each batch."""
     return [job.rate] * sum(map(len, job.epochs)) if isinstance(job.rate, int) else job.rate
 
 
@@ -81,7 +81,7 @@ def _batches(job, integers, values):
 
 
 def counts_of(spec, integers, results):
-    """Counters that `instantft` has after a job whose batches had these results."""
+    """Expected counters of `instantft` after a job with these batch results."""
     misses = sum(one.misses for one in results)
     counts = {"batches": len(results), "misses": misses, "saturations": integers.saturations}
     counts |= {"epoch_loss": integers.epoch_loss} if spec.early_stop else {}

@@ -1,4 +1,4 @@
-"""Mutations of ONNX files: one or two faults that a file of another exporter, or of a stranger, may have by right."""
+"""Mutations of ONNX files: one or two differences that another exporter may legitimately produce."""
 
 import copy
 
@@ -18,13 +18,7 @@ UNARY = (*FAMILIES[2], "Softmax", "LogSoftmax", "Transpose", "ReduceMean", "Flat
 
 
 class Mutated:
-    """A model, and mutations of it by a seed.
-
-    Parameters
-    ----------
-    model : onnx.ModelProto
-    seed : int
-    """
+    """A model and its mutations by a seed."""
 
     def __init__(self, model, seed):
         self.model, self.random = copy.deepcopy(model), np.random.default_rng(seed)
@@ -46,7 +40,7 @@ class Mutated:
         return next(one.version for one in self.model.opset_import if not one.domain)
 
     def attribute(self):
-        """Set or remove an attribute that the operator has."""
+        """Set or remove an attribute of an operator."""
         node = self.one(self.graph.node)
         try:
             known = defs.get_schema(node.op_type, self.opset).attributes
@@ -72,7 +66,6 @@ class Mutated:
         return f"{node.op_type}.{name}"
 
     def constant(self):
-        """Change a constant."""
         holders = [(own, own) for own in self.graph.initializer]
         holders += [
             (node, own.t)
@@ -107,7 +100,7 @@ class Mutated:
         return change
 
     def inputs(self):
-        """Put the inputs of a node in another order."""
+        """Permute a node's inputs."""
         several = [own for own in self.graph.node if len(own.input) > 1]
         if not several:
             return "none"
@@ -118,7 +111,7 @@ class Mutated:
         return node.op_type
 
     def rewired(self):
-        """Let a node read another tensor that is there before it."""
+        """Connect a node to another earlier tensor."""
         at = int(self.random.integers(len(self.graph.node)))
         node = self.graph.node[at]
         before = [name for own in self.graph.node[:at] for name in own.output if name]
@@ -128,7 +121,7 @@ class Mutated:
         return node.op_type
 
     def kind(self):
-        """Make a node one of another kind."""
+        """Change a node's operator."""
         known = [(own, names) for own in self.graph.node for names in FAMILIES if own.op_type in names]
         if not known:
             return "none"
@@ -137,7 +130,7 @@ class Mutated:
         return f"{was} {node.op_type}"
 
     def inserted(self):
-        """Put a function behind a tensor."""
+        """Insert a function after a tensor."""
         at = int(self.random.integers(len(self.graph.node)))
         name, kind = self.graph.node[at].output[0], self.one([*UNARY, "Add", "Mul", "Sub", "Div", "Where", "Clip"])
         attributes = {"Cast": {"to": int(self.one([1, 10, 11, 7]))}, "Transpose": {}, "ReduceMean": {"keepdims": 1}}
@@ -159,7 +152,7 @@ class Mutated:
         return kind
 
     def removed(self):
-        """Remove a node, whose readers read what it did."""
+        """Remove a node; its readers read its input."""
         node = self.one(self.graph.node)
         if not node.input or not node.input[0] or node.output[0] == self.graph.output[0].name:
             return "none"
@@ -171,7 +164,7 @@ class Mutated:
         return node.op_type
 
     def version(self):
-        """Say another version of the operators."""
+        """Change the opset version."""
         for own in self.model.opset_import:
             if not own.domain:
                 own.version = int(self.one([9, 11, 12, 13, 14, 17, 18, 20, 21, 22, 23, 24]))

@@ -1,4 +1,4 @@
-"""Models of ONNX made node by node, and what onnxruntime gives for them."""
+"""ONNX models built node by node, and their onnxruntime outputs."""
 
 import numpy as np
 import onnxruntime
@@ -17,7 +17,7 @@ def array(*shape, scale=0.3):
 
 
 def model_of(nodes, constants=None, shape=("batch", 2, 8, 8), opset=20, domains=(), outputs=("y",)):
-    """A model whose input is x; constants are arrays by name."""
+    """A model with input x; constants are arrays by name."""
     tensors = [numpy_helper.from_array(np.asarray(value), name) for name, value in (constants or {}).items()]
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)]
     given = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
@@ -37,7 +37,7 @@ def head(features, source="v"):
 
 
 def outputs_of(model, *inputs):
-    """All outputs of a model by onnxruntime, as its nodes stand, with the inputs in their order."""
+    """All outputs of a model by onnxruntime, without graph optimisation, inputs in model order."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -45,7 +45,7 @@ def outputs_of(model, *inputs):
     copy = type(model)()
     copy.CopyFrom(model)
     for one in copy.graph.node:
-        one.name = ""  # it takes each name once only, or none
+        one.name = ""  # node names must be unique or empty
     session = onnxruntime.InferenceSession(copy.SerializeToString(), options, providers=["CPUExecutionProvider"])
     return session.run(None, {one.name: given for one, given in zip(session.get_inputs(), inputs, strict=True)})
 
@@ -62,7 +62,7 @@ CONSTANTS = {
     "zero": np.float32(0),
 }
 SAME = {"pads": [1, 1, 1, 1]}
-"""Settings of a convolution of 3 x 3 that keeps a map's size."""
+"""Settings of a size-preserving 3 x 3 convolution."""
 
 
 def tail(source, features, weight="hw"):
@@ -71,7 +71,7 @@ def tail(source, features, weight="hw"):
 
 
 def written(path, nodes, constants, shape=(2, 8, 8), opset=20, features=None, source="z"):
-    """A file of nodes, with flatten and a linear layer behind them if the number of features is given."""
+    """A file of nodes, followed by flatten and a linear layer if the number of features is given."""
     more, weights = tail(source, features) if features else ([], {})
     used = {name for one in (*nodes, *more) for name in one.input}
     kept = {name: value for name, value in {**CONSTANTS, **weights, **constants}.items() if name in used}
@@ -81,7 +81,7 @@ def written(path, nodes, constants, shape=(2, 8, 8), opset=20, features=None, so
 
 
 def same(model, path, turned=None):
-    """Import a file, and compare it with onnxruntime on samples whose axes are put in the order of `turned`."""
+    """Import a file and compare it with onnxruntime; sample axes are permuted by `turned`."""
     network, module = onnx_network(path)
     (sample,) = (one for one in model.graph.input if one.name == "x")
     batch, *shape = [one.dim_value for one in sample.type.tensor_type.shape.dim]

@@ -1,4 +1,4 @@
-"""Networks as users write them, which many tests share: a class with named submodules, a ResNet, a perceptron."""
+"""Networks as users write them, shared by many tests: a class with named submodules, a ResNet, a perceptron."""
 
 import torch
 from torch import nn
@@ -6,7 +6,7 @@ from torch.nn import functional
 
 
 class Convolutional(nn.Module):
-    """Named submodules, batch norm, a layer without bias, and one that is called by function."""
+    """Named submodules, batch norm, a layer without bias, and a functional call."""
 
     def __init__(self):
         super().__init__()
@@ -44,7 +44,7 @@ def perceptron():
 
 
 def drawn(make, seed=0):
-    """A module with weights, and statistics that no initialisation has."""
+    """A module with random weights and atypical batch-norm statistics."""
     torch.manual_seed(seed)
     module = make().eval()
     for layer in module.modules():
@@ -58,4 +58,4 @@ def drawn(make, seed=0):
 
 
 SHAPES = {Convolutional: (1, 8, 8), Residual: (1, 8, 8), perceptron: (64,)}
-"""Modules, and the shapes of their samples; each has 3 classes."""
+"""Modules and their sample shapes; each has 3 classes."""

@@ -1,4 +1,4 @@
-"""PyTorch modules of transformers as users write them: attention in several ways, vision transformers, encoders."""
+"""PyTorch transformers as users write them: several forms of attention, vision transformers, encoders."""
 
 import math
 
@@ -10,11 +10,11 @@ from torch.nn import functional
 from fabtune.golden.transformer.float_model import run_float
 
 WAYS = ("fused", "split", "einsum", "sdpa", "module", "module with weights", "grouped", "thirds")
-"""How attention is written."""
+"""Forms of attention."""
 
 
 class Attention(nn.Module):
-    """Attention of 4 heads in one of `WAYS`, causal or not."""
+    """Attention with 4 heads in one of `WAYS`, causal or not."""
 
     def __init__(self, features=16, way="fused", causal=False, bias=True):
         super().__init__()
@@ -30,12 +30,12 @@ class Attention(nn.Module):
         self.output = nn.Linear(features, features)
 
     def heads(self, x):
-        """Queries, keys and values of (batch, heads, tokens, width)."""
+        """Queries, keys and values, (batch, heads, tokens, width) each."""
         count, tokens, _ = x.shape
         if self.way == "fused":
             return self.qkv(x).reshape(count, tokens, 3, 4, self.width).permute(2, 0, 3, 1, 4).unbind(0)
         if self.way == "thirds":
-            # the three parts of a head are neighbours
+            # queries, keys and values of a head are adjacent
             return self.qkv(x).view(count, tokens, 4, 3 * self.width).transpose(1, 2).chunk(3, dim=-1)
         found = [one(x).view(count, tokens, -1, self.width).transpose(1, 2) for one in (self.q, self.k, self.v)]
         if self.way == "grouped":
@@ -65,7 +65,7 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Module):
-    """Two layers with a function between, or a gate."""
+    """Two layers with an activation between, or gated."""
 
     def __init__(self, features=16, kind="gelu"):
         super().__init__()
@@ -90,7 +90,7 @@ class FeedForward(nn.Module):
 
 
 class RootMeanSquare(nn.Module):
-    """RMS norm as models write it themselves."""
+    """RMS norm in elementary operators."""
 
     def __init__(self, features):
         super().__init__()
@@ -101,7 +101,7 @@ class RootMeanSquare(nn.Module):
 
 
 class Centred(nn.Module):
-    """Layer norm as models write it themselves."""
+    """Layer norm in elementary operators."""
 
     def __init__(self, features):
         super().__init__()
@@ -116,7 +116,7 @@ NORMS = {"layer": nn.LayerNorm, "rms": nn.RMSNorm, "own rms": RootMeanSquare, "o
 
 
 class Block(nn.Module):
-    """Attention and feed-forward network with their sums, norms before or behind, and a factor for each feature."""
+    """Attention and feed-forward network with residuals, norms before or after, optional layer scale."""
 
     def __init__(self, features=16, way="fused", causal=False, kind="gelu", norm="layer", before=True, scaled=False):
         super().__init__()
@@ -137,7 +137,7 @@ class Block(nn.Module):
 
 
 class Vision(nn.Module):
-    """Vision transformer: patches by a convolution or by reshaping, class token, positions, blocks, pooling, head."""
+    """Vision transformer: patches by convolution or reshaping, class token, positions, blocks, pooling, head."""
 
     def __init__(self, block, features=16, patches="convolution", token="first", pooling="first"):
         super().__init__()
@@ -162,7 +162,7 @@ class Vision(nn.Module):
 
 
 class Rows(nn.Module):
-    """Classifier of rows: blocks behind learned positions, and a head on the last token."""
+    """Classifier of rows: learned positions, blocks, and a head on the last token."""
 
     def __init__(self, block):
         super().__init__()
@@ -174,7 +174,7 @@ class Rows(nn.Module):
 
 
 def outputs_of(found, samples):
-    """What an imported transformer gives for samples, as NumPy arrays; a row of outputs for each sample, or token."""
+    """NumPy outputs of an imported transformer; a row per sample or token."""
     network, parameters = found.builder.finish()
     flat = np.pad(samples.reshape(len(samples), -1).astype(np.float64), ((0, 0), (0, 1)))
     rows = flat[:, found.places].reshape(-1, network.features)

@@ -21,7 +21,7 @@ TIMES = len(SOURCE.base)
 
 
 class Drawn:
-    """Random tensors of a size that keeps values near 1."""
+    """Random tensors scaled to keep values near 1."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)
@@ -34,7 +34,7 @@ class Drawn:
 
 
 def encoder(hidden=24, heads=3, wide=40, layers=2, classes=5, seed=1):
-    """BERT's kind: norms behind the sums, GELU, mean of the tokens, unit length."""
+    """BERT-like: norms after the sums, GELU, mean pooling, unit length."""
     made, drawn = TransformerBuilder("encoder", hidden), Drawn(seed)
     x = made.positions("positions", INPUTS, drawn.near(0, 16, hidden))
     x = made.layer_norm("norm", x, drawn.near(1, hidden), drawn.near(0, hidden), 1e-12)
@@ -57,7 +57,7 @@ def encoder(hidden=24, heads=3, wide=40, layers=2, classes=5, seed=1):
 
 
 def decoder(hidden=24, heads=4, key_heads=2, width=6, wide=32, layers=2, classes=5, kind="silu", seed=2):
-    """Llama's kind: RMS norms before, rotary positions, shared keys and values, a gate, the last token."""
+    """Llama-like: RMS norms before, rotary positions, shared keys and values, a gate, the last token."""
     made, drawn, x = TransformerBuilder("decoder", hidden), Drawn(seed), INPUTS
     for layer in range(layers):
         normed = made.rms_norm(f"{layer}.norm", x, drawn.near(1, hidden), 1e-5)
@@ -78,7 +78,7 @@ def decoder(hidden=24, heads=4, key_heads=2, width=6, wide=32, layers=2, classes
 
 
 def vision(hidden=16, heads=2, wide=24, layers=1, classes=3, kind="gelu", seed=3):
-    """A vision transformer's kind: patches, positions, layer norms before, the first token."""
+    """Vision transformer: patches, positions, layer norms before, the first token."""
     made, drawn = TransformerBuilder("vision", 12), Drawn(seed)
     x = made.linear("patches", INPUTS, drawn.weight(hidden, 12), drawn.near(0, hidden))
     x = made.positions("positions", x, drawn.near(0, 10, hidden))
@@ -99,7 +99,7 @@ def vision(hidden=16, heads=2, wide=24, layers=1, classes=3, kind="gelu", seed=3
 
 
 def connected(features=9, wide=20, classes=4, seed=4):
-    """Fully connected layers alone."""
+    """Fully connected layers only."""
     made, drawn = TransformerBuilder("connected", features), Drawn(seed)
     x = made.linear("0", INPUTS, drawn.weight(wide, features), drawn.near(0, wide))
     x = made.linear("2", made.activation("1", x, "relu"), drawn.weight(wide, wide), drawn.near(0, wide))
@@ -111,13 +111,13 @@ NETWORKS = {"encoder": encoder, "decoder": decoder, "vision": vision, "connected
 
 
 def rows_of(network, lengths, seed=7):
-    """Rows of inputs, of the accuracy of Q8.16."""
+    """Random input rows with Q8.16 resolution."""
     rows = np.random.default_rng(seed).normal(0, 1, (sum(lengths), network.features))
     return np.rint(rows * 2**16) / 2**16
 
 
 def integer_model(made, weights=None, **settings):
-    """Integers of a network and its tensors, with deltas that return as `SOURCE` does."""
+    """Integer model of a network and its tensors, with deltas in the order of `SOURCE`."""
     network, parameters = made
     transformer = IntegerTransformer(network, weights or weight_formats(parameters))
     integers, _ = transformer.convert(parameters)
@@ -125,7 +125,7 @@ def integer_model(made, weights=None, **settings):
 
 
 def sentences(seed=1, vocabulary=30, count=12):
-    """Tokens, embeddings, and labels that follow from the largest token."""
+    """Tokens, embeddings, and labels derived from the largest token."""
     rng = np.random.default_rng(seed)
     tokens = padded([rng.integers(0, vocabulary, rng.integers(2, 9)) for _ in range(count)])
     embeddings = Q8_16.from_float(rng.normal(0, 1, (vocabulary, 24)))
@@ -133,7 +133,7 @@ def sentences(seed=1, vocabulary=30, count=12):
 
 
 def slopes(model, tokens, labels, position):
-    """Slope of the integer job's step at a position, and the derivative in float64 at the same weights."""
+    """Projected gradient of the integer job's step at a position, and the float64 derivative at the same weights."""
     settings = StepSettings()
     (step,) = ZerothOrderJob(model, SOURCE, settings, position).step(tokens, labels, 0)
     found = step.difference / 2.0**DIFFERENCE_FRACTION / len(tokens) / (2 * 2.0**-settings.eps_shift)

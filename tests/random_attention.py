@@ -1,4 +1,4 @@
-"""Random modules with attention as strangers write them: each part in many forms, right ones and others."""
+"""Random modules with attention in many forms, valid and invalid, as third parties write them."""
 
 import math
 
@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 def tril(count, below=0):
-    """Mask that is true where a token may be seen."""
+    """Mask, true where attention is allowed."""
     return torch.ones(count, count).tril(below) > 0
 
 
@@ -17,7 +17,7 @@ def written_gelu(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))
 
 
-# mostly right, and how often each is drawn
+# mostly valid, with sampling weights
 SCALES = {
     "root of the width": (8, lambda s, width: s / math.sqrt(width)),
     "product": (3, lambda s, width: s * width**-0.5),
@@ -162,7 +162,7 @@ ENDS = {
     "turned": (1, lambda x: x.flip(-1)),
 }
 CHOICES = {
-    # tokens of rows, heads and features of a head
+    # tokens, heads and features per head
     "sizes": {
         (5, 2, 4): 12,
         (5, 1, 8): 1,
@@ -194,7 +194,7 @@ CHOICES = {
 
 
 class _Own(nn.Module):
-    """Norm as a model writes it."""
+    """Norm in elementary operators."""
 
     def __init__(self, features, centred, eps):
         super().__init__()
@@ -225,7 +225,7 @@ class _Tokens(nn.Module):
 
 
 class Attention(nn.Module):
-    """Attention by its choices."""
+    """Attention according to the choices."""
 
     def __init__(self, chosen, tokens):
         super().__init__()
@@ -322,7 +322,7 @@ class Attention(nn.Module):
 
 
 class Network(nn.Module):
-    """Samples, positions, blocks, pool and head by the choices of a seed."""
+    """Samples, positions, blocks, pool and head according to the choices of a seed."""
 
     def __init__(self, chosen):
         super().__init__()
@@ -443,7 +443,7 @@ TABLES = {
 
 
 def drawn(seed):
-    """Draw a network: two of its choices are drawn from all forms, the others from the usual ones."""
+    """Random network: two choices from all forms, the others from the usual forms."""
     random = np.random.default_rng(seed)
 
     def one(counts):

@@ -1,4 +1,4 @@
-"""The pages: their links, a page for every block, and the block that `docs/adding-a-block.md` adds, from its text."""
+"""Pages: links, a page per block, and the example block of `docs/adding-a-block.md`, built from its text."""
 
 import json
 import os
@@ -20,7 +20,7 @@ ROOMS = ("golden", "hw", "sim", "boards", "mutation", "scripts")
 
 
 def missing(page):
-    """Targets of a page's relative links that are not there; what stands in fences or indented is no link."""
+    """Broken relative links of a page, outside code."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^    .*$|`[^`\n]*`", "", text, flags=re.MULTILINE)
     targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
@@ -60,14 +60,14 @@ def test_parameters_and_ports_have_a_meaning(name):
 
 
 def fenced(text):
-    """Files in fences, by the name above each."""
+    """Files in code fences, by the preceding name."""
     found = re.findall(r"^`([\w/]+\.\w+)`\n\n```\w+\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     return dict(found)
 
 
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    """A copy of the package with the page's block in it, and an environment in which `fabtune` is that copy."""
+    """A copy of the package with the page's block, and an environment in which `fabtune` is this copy."""
     root = tmp_path_factory.mktemp("copy")
     package = root / "fabtune"
     for room in ROOMS:
@@ -109,9 +109,9 @@ def test_the_added_block_verifies(extended, fast_simulator):
     arguments = ("--set", "lanes=4", "--simulator", fast_simulator, "--json")
     verdict = json.loads(fabtune(extended, "verify", "relu", *arguments))
     assert (verdict["mismatches"], verdict["failures"], verdict["differences"]) == (0, [], [])
-    # four tests of two jobs of a thousand words, four lanes each
+    # 4 tests of 2 jobs of 1000 words of 4 lanes
     assert verdict["compared"] == 4 * 2 * 1000 * 4
-    # the same words and pauses on each simulator, so the same cycles
+    # words and pauses do not depend on the simulator, nor do cycles
     assert f"{verdict['compared']} numbers compared in {verdict['cycles']} cycles, 0 differ" in PAGE.read_text()
 
 

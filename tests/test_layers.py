@@ -1,4 +1,4 @@
-"""Import rules between houses, areas, packages and files, and the sizes that keep a file readable."""
+"""Import rules between houses, areas, packages and files, and size limits."""
 
 import ast
 import re
@@ -17,10 +17,10 @@ HOUSES = {
     "mutation": {"sim", "boards", "hw", "golden"},
     "scripts": {"mutation", "sim", "boards", "hw", "golden"},
 }
-"""Which other houses each may import. The simulator may import boards: the simulated core runs the host driver."""
+"""Allowed imports between houses. The simulator may import boards: the simulated core runs the host driver."""
 
 BASE = {"block", "cache", "errors", "files", "fixed", "memories", "packets", "settings"}
-"""Modules of golden that every area may import: a block's contract, settings as text, numbers, errors, cache, files."""
+"""Golden modules open to every area: a block's contract, settings as text, numbers, errors, cache, files."""
 MODELS = {"models", "datasets"}
 AREAS = {
     "golden": {
@@ -51,7 +51,7 @@ AREAS = {
         "cores": {"primitives", "rng", "nf4", "axi", "nn", "lora", "zo", "stream"},
     },
 }
-"""Which other areas of its house each area may import, besides the house's own modules outside areas."""
+"""Allowed imports between areas of a house, in addition to modules outside areas."""
 TRAIN = {
     "adapters": set(),
     "sparse": set(),
@@ -60,32 +60,32 @@ TRAIN = {
     "federated": {"adapters", "zo", "sparse", "text"},
     "tuned": {"adapters", "zo"},
 }
-"""The same for the packages of golden/train."""
+"""Allowed imports between packages of golden/train."""
 
 CORES = {path.name for path in (ROOT / "golden" / "cores").iterdir() if (path / f"{path.name}.py").exists()}
-"""Rooms of cores; a trainer's room beside them has no spec of its own name."""
+"""Packages of cores; a shared trainer package has no spec of its own name."""
 NAMES_A_CORE = {
     "golden/registry.py",  # the one line that makes it known
     "golden/axi/axi_registers.py",  # the value of a setting: whose register map the block has by default
     "golden/train/adapters/methods.py",  # the method of the same name
 }
-"""Files outside the rooms of the cores that name one of them."""
+"""Files outside core packages that name a core."""
 
 LONGEST_FILE = 500
 LONGEST_FUNCTION = 65
 REASON = "onger than most"
-"""What the docstring of a function says that is longer; its docstring does not count."""
+"""Text in the docstring of an overlong function; docstrings do not count as lines."""
 WIDEST_FOLDER = 18
 
 
 def module_of(path):
-    """Name a file as it is imported, without ``fabtune.`` and ``__init__``."""
+    """Import name of a file without ``fabtune.`` and ``__init__``."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def package_of(path):
-    """Name the package that a file's relative imports start from."""
+    """Package that relative imports of a file start from."""
     return list(path.relative_to(ROOT).parts[:-1])
 
 
@@ -94,18 +94,18 @@ FILES = {module_of(path): path for house in HOUSES for path in sorted((ROOT / ho
 
 @cache
 def tree_of(path):
-    """Parse a file, which many rules look at."""
+    """Syntax tree of a file, cached."""
     return ast.parse(path.read_text())
 
 
 @cache
 def imports(path):
-    """List the modules of the project that a file imports: (module, at import time of the file)."""
+    """Project modules imported by a file: (module, imported at import time)."""
     return [*imports_in(path, tree_of(path))]
 
 
 def imports_in(path, tree):
-    """Yield what `imports` lists."""
+    """Generator behind `imports`."""
     at_once = set(ast.walk(ast.Module(body=[*top_level(tree.body)], type_ignores=[])))
     for node in ast.walk(tree):
         if not isinstance(node, ast.ImportFrom) or not node.level:
@@ -119,7 +119,7 @@ def imports_in(path, tree):
 
 
 def top_level(body):
-    """Yield the statements that run when a file is imported; what stands in functions is left out."""
+    """Statements that run at import, functions excluded."""
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -132,7 +132,7 @@ def top_level(body):
 
 
 def sorts(graph):
-    """Return the cycle of a graph as text, empty if there is none."""
+    """A cycle of a graph as text, or ""."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -204,13 +204,13 @@ def test_no_package_imports_itself_through_others():
         own = ".".join(package_of(path))
         for target, _ in imports(path):
             other = ".".join(package_of(FILES[target]))
-            if not (own.startswith(other) or other.startswith(own)):  # a package and what it contains are one
+            if not (own.startswith(other) or other.startswith(own)):  # a package and its contents count as one
                 graph.setdefault(own, set()).add(other)
     assert sorts(graph) == ""
 
 
 def core_of(module):
-    """Name the core in whose room a module is; empty for any other."""
+    """Core whose package contains a module, or ""."""
     parts = module.split(".")[1:]
     return parts[1] if parts[:1] == ["cores"] and len(parts) > 1 and parts[1] in CORES else ""
 
@@ -228,7 +228,7 @@ def test_no_file_outside_a_core_s_rooms_names_it(house):
     for path in sorted(file for kind in ("py", "c", "h", "cpp", "tcl") for file in (ROOT / house).rglob(f"*.{kind}")):
         place = path.relative_to(ROOT)
         if place.parts[1] != "cores" and str(place) not in NAMES_A_CORE:
-            # the paper's name, InstantFT, is no core's
+            # InstantFT is also the name of a paper
             named = [found[0] for found in words.finditer(path.read_text()) if found[1] != "InstantFT"]
             assert not named, f"{place} names {named[0]}"
 

@@ -1,4 +1,4 @@
-"""The pages' code runs, their command lines exist, their drawings and timing diagrams are sound, the examples run."""
+"""Pages: code runs, command lines exist, drawings and timing diagrams are correct, examples run."""
 
 import importlib.util
 import itertools
@@ -30,7 +30,7 @@ CODE = re.compile(
     r"(?:^```python\n(?P<fence>.*?)^```$|^    python - <<'END'\n(?P<script>.*?)^    END$)",
     re.MULTILINE | re.DOTALL,
 )
-"""Python in a fence, or given to the interpreter in an indented block; a comment above says why it is not run."""
+"""Python in a fence or an indented interpreter session; a comment above states why code is not run."""
 
 
 def page_id(page):
@@ -38,9 +38,9 @@ def page_id(page):
 
 
 def page_code():
-    """Code of the pages: fences of a page, which continue each other, and each script by itself."""
+    """Code of the pages: the fences of a page in sequence, and each script separately."""
     for page in PAGES:
-        if page.name == "adding-a-block.md":  # its files are built and verified by test_docs
+        if page.name == "adding-a-block.md":  # test_docs builds and verifies this page
             continue
         fences = []
         for number, found in enumerate(CODE.finditer(page.read_text())):
@@ -67,7 +67,7 @@ def test_code_is_found_with_its_mark():
 
 
 def command_lines(page):
-    """Lines that start with `fabtune`, indented or as inline code; synopses with brackets are left out."""
+    """Lines starting with `fabtune`, indented or inline code, except synopses with brackets."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     lines = re.findall(r"^    (?:\.venv/bin/)?fabtune (.*)$", text, re.MULTILINE)
     lines += re.findall(r"`fabtune ([a-z][^`\n]* [^`\n]*)`", text)
@@ -80,7 +80,7 @@ def parse(line):
     Raises
     ------
     click.UsageError
-        If the command or one of its options does not exist, or has no value.
+        If the command or an option does not exist, or lacks its value.
     """
     command, words = main, shlex.split(line, comments=True)
     context = click.Context(main, info_name="fabtune")
@@ -143,7 +143,7 @@ def timing_diagrams():
 
 
 def check_lanes(lanes, wrapper):
-    """Check that a diagram is one in WaveDrom, of ports of a block."""
+    """Check that a diagram is valid WaveDrom of a block's ports."""
     assert {lane["name"] for lane in lanes} <= {*wrapper.signature.members, "cycle"}
     assert len({len(lane["wave"]) for lane in lanes}) == 1, "lanes of different lengths"
     for lane in lanes:
@@ -183,13 +183,13 @@ def test_examples_run(example, tmp_path, monkeypatch, capsys):
 
 
 LOAD_FC = 26
-"""Cycles of the parameters of a layer of five inputs and three outputs: as long as the activation memory is cleared."""
+"""Load cycles of a layer with 5 inputs and 3 outputs: bound by clearing the activation memory."""
 LOAD_CONV = 42
-"""Cycles of a convolution with three outputs on 16 lanes x 2 columns, likewise."""
+"""Load cycles of a convolution with three outputs on 16 lanes x 2 columns, with the same bound."""
 LOAD_DEPTHWISE = 65
-"""Beats of two filters of 2 x 2 on 16 lanes x 8 columns: four words of 16, and the biases."""
+"""Load beats of two 2 x 2 filters on 16 lanes x 8 columns: four words of 16, and the biases."""
 LOAD_ADAPTER = 18
-"""Beats of one adapter from 20 inputs to two classes: A as 32 lanes x 4 columns of 8, B one for each class."""
+"""Load beats of one adapter from 20 inputs to two classes: A as 32 lanes x 4 columns of 8, B one for each class."""
 SIMULATED = {
     "urng": {},
     "scale": {},
@@ -293,13 +293,13 @@ SIMULATED = {
     "axi_write": {"before": [{"s_axis_command_tvalid": 1, "s_axis_command_tdata": 2 << 32}, {}, {}]},
     "axi_registers": {"undrawn": {"s_axi_control_wstrb": 0xF}},
 }
-"""Diagrams that are replayed: parameters of the block, inputs that are not drawn, cycles before the diagram begins, and
-cycles that each broken line leaves out, in which inputs keep their levels; with `packet` every so many transfers of `i`
-have `i_last` all the same."""
+"""Replayed diagrams: parameters of the block, inputs outside the diagram, cycles before its start, and cycles skipped
+by each broken line, with inputs held. `packet` sets `i_last` on every n-th transfer of `i`.
+"""
 
 
 def replay(wrapper, lanes, undrawn=(), before=(), gaps=(), packet=0):
-    """Drive a block with a diagram's inputs; differences between its outputs and those that are drawn."""
+    """Drive a block with a diagram's inputs; returns differences from the drawn outputs."""
     levels = {lane["name"]: lane["wave"] for lane in lanes if lane["name"] != "cycle" and "p" not in lane["wave"]}
     inputs = {name for name, member in wrapper.signature.members.items() if member.flow is In} - {wrapper.clock}
     drawn_inputs, outputs = inputs & set(levels), set(levels) - inputs
@@ -353,10 +353,10 @@ def replayed(page, fence):
 
 @pytest.mark.parametrize(("page", "fence"), [one for one in timing_diagrams() if one.id not in SIMULATED])
 def test_timing_diagrams_show_ports_of_the_block(page, fence):
-    """Of blocks whose diagrams are not replayed."""
+    """For diagrams that are not replayed."""
     spec = BLOCKS[page.stem]()
     wrapper = TopWrapper(component(spec), spec)
-    Fragment.get(wrapper, None)  # Amaranth warns of a component that is never elaborated
+    Fragment.get(wrapper, None)  # avoids Amaranth's warning about an unelaborated component
     check_lanes(json.loads(fence)["signal"], wrapper)
 
 

@@ -1,4 +1,4 @@
-"""The checker of long sentences: what counts as prose, where a sentence ends, and which line it is printed with."""
+"""Checker of long sentences: what counts as prose, where a sentence ends, and its reported line."""
 
 import importlib.util
 import sys
@@ -22,7 +22,7 @@ def checker():
 
 @pytest.fixture
 def check(checker, tmp_path, monkeypatch, capsys):
-    """What is printed for a page of this text, without its folder, and the exit status."""
+    """Output for a page of this text, without its folder, and exit status."""
 
     def run(text):
         page = tmp_path / "page.md"
@@ -37,7 +37,7 @@ def check(checker, tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def counts(checker):
-    """Words of each sentence of a text."""
+    """Words per sentence."""
     return lambda text: [len(words) for _, words in checker.sentences(text)]
 
 

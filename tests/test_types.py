@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_types_are_right() -> None:
-    # to write mypy's cache takes a fifth of its time: whoever wants one runs `make types`
+    # writing mypy's cache takes a fifth of its time; `make types` writes one
     cache = {} if (ROOT / ".mypy_cache").is_dir() else {"MYPY_CACHE_DIR": os.devnull}
     done = subprocess.run(
         ["make", "types"], cwd=ROOT, env=os.environ | cache, capture_output=True, text=True, check=False

@@ -1,4 +1,4 @@
-"""A wheel works outside the checkout: built, unpacked into an environment of its own, and used there."""
+"""A wheel works outside the checkout: built, unpacked into a separate environment, and used there."""
 
 import json
 import subprocess
@@ -55,7 +55,7 @@ def test_it_works_in_a_clean_environment(wheel, tmp_path):
     python = environment / "bin" / "python"
     (packages,) = (environment / "lib").glob("python*/site-packages")
     zipfile.ZipFile(wheel).extractall(packages)
-    # the dependencies of this environment, but not this checkout
+    # dependencies of this environment, without this checkout
     mine = [path for path in sys.path if path.endswith("site-packages")]
     (packages / "dependencies.pth").write_text("\n".join(mine) + "\n")
 

@@ -1,4 +1,4 @@
-"""Faults whose bit never has another value are proved to do nothing, and others are not."""
+"""Faults on constant bits are proved inactive, others are not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fabtune.mutation.faults import CellFault, CellNetlist, prepared
 
 @pytest.fixture(scope="module")
 def counter() -> CellNetlist:
-    """Make a counter from 0 to 9, of four bits, and a comparison that is never true."""
+    """A 4-bit counter from 0 to 9, and a comparison that is never true."""
     design, step, count, high = Module(), Signal(), Signal(4), Signal()
     design.d.comb += high.eq(count > 9)
     with design.If(step):

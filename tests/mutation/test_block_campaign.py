@@ -1,4 +1,4 @@
-"""Campaigns: a fault is killed, equivalent or survives; what is known is not found out again."""
+"""Block campaigns: a fault is killed, equivalent or survives; known results are not recomputed."""
 
 import json
 
@@ -19,7 +19,7 @@ SPEC = PerturbSpec()
 
 
 class Redundant(Perturb):
-    """The block, and beside it a counter that never comes to where it would change a word."""
+    """The block, with an additional counter that never reaches the value that would change a word."""
 
     def elaborate(self, platform):
         m = super().elaborate(platform)
@@ -31,10 +31,10 @@ class Redundant(Perturb):
 
 
 def chosen(made, count, seed, component):
-    """One fault of each fate: at the output, in the redundant register, in the saturation."""
+    """One fault of each outcome: at the output, in the redundant register, in the saturation."""
     found = list_faults(made, 100_000, seed)
     killed = next(one for one in found if one.wire == "o_valid[0]" and one.port == "Q" and one.mode == "const0")
-    # always reset, the counter stays at 0; the lines of this file are not fabtune's
+    # always reset, the counter stays at 0; source lines of this file are not recorded
     hidden = next(one for one in found if not one.source and one.port == "SRST" and one.mode == "const1")
     upper = next(one for one in found if one.kind == "$reduce_or" and one.port == "Y" and one.mode == "const0")
     return [killed, hidden, upper][:count]
@@ -67,7 +67,7 @@ def test_each_fault_has_its_fate_and_is_judged_once(settings, tmp_path, monkeypa
     assert again == []
 
     whole = path.read_text()
-    path.write_text(whole[:-20])  # ended in the middle of a line
+    path.write_text(whole[:-20])  # interrupted within a line
     results = BlockCampaign(SPEC, settings, path).run(again.append)
     assert len(again) == 1
     assert [one.status for one in results] == ["killed", "equivalent", "survived"]

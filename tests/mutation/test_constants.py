@@ -1,4 +1,4 @@
-"""Registers that are always 0: none that can be 1, and those that a ternary simulation is to find."""
+"""Registers that are always 0: no false positives, and the cases that ternary simulation must find."""
 
 from itertools import product
 
@@ -10,7 +10,7 @@ INPUTS, REGISTERS, GATES = 2, 4, 12
 
 
 def reached(registers, gates):
-    """Registers that are 1 in some state that is reached from 0, by trying all inputs."""
+    """Registers that are 1 in some state reachable from 0, by exhaustive inputs."""
     seen, left = set(), [(0,) * len(registers)]
     while left:
         state = left.pop()
@@ -43,6 +43,6 @@ def test_what_can_be_1_is_not_among_them():
 
 
 def test_a_counter_by_twos_never_has_its_lowest_bit_and_a_held_input_is_0():
-    # registers 3 (lowest bit, takes itself), 4 (inverts itself), 5 (takes input 1, which is held), 6 (input 2)
+    # registers 3 (holds itself), 4 (inverts itself), 5 (takes input 1, held at 0), 6 (takes input 2)
     assert always_zero({3: 6, 4: 9, 5: 2, 6: 4}, {}, held=[1]) == {3, 5}
     assert always_zero({3: 6, 4: 9, 5: 2, 6: 4}, {}) == {3}

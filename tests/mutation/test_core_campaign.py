@@ -1,4 +1,4 @@
-"""Campaigns of whole cores: jobs and refusals see what they should, and what is known is kept."""
+"""Core campaigns: jobs and refusals detect the intended faults; known results are kept."""
 
 import re
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ SPEC = zotrain()
 
 
 def chosen(made: CellNetlist, count: int, seed: int, component: str) -> list[CellFault]:
-    """A fault of the arithmetic, one of a limit, and one of the address that an error tells."""
+    """Faults in arithmetic, in a limit, and in the address of an error."""
     found = list_faults(made, 10_000_000, seed, component)
 
     def first(file: str, **wanted: object) -> CellFault:
         own = (one for one in found if file in one.files)
         return next(one for one in own if all(getattr(one, name) == value for name, value in wanted.items()))
 
-    # the writer has a register of this name too, and the netlist numbers the second
+    # the writer has an equally named register, which the netlist numbers
     address = re.compile(r"trainer_memory_error_address(_\d+)?\[12\]")
     wire = next(one.wire for one in found if "hw/axi/axi_read.py" in one.files and address.fullmatch(one.wire))
     return [
@@ -61,7 +61,7 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert sorted(one.number for one in told) == [0, 1, 2]
     parts = scores_by_component(results)
     assert list(parts) == ["hw/axi/axi_read.py", "hw/cores/zotrain/zotrain.py", "hw/nn/mac.py"]
-    # what is known is not found out again
+    # known results are not recomputed
     again = CoreCampaign(SPEC, CoreSettings(faults=3), tmp_path / "zotrain.jsonl")
     monkeypatch.setattr(module, "build", None)
     assert [one.status for one in again.run()] == ["killed"] * 3
@@ -70,7 +70,7 @@ def test_faults_of_a_core_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_all_faults_meet_a_stage_before_any_meets_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What passes all is undecided, and behind the last that is open no stage is made ready."""
+    """Faults that pass all stages are undecided; no stage is prepared without open faults."""
     faults = [CellFault("inv", f"cell{at}", "$add", "Y", 0, -1, "", "", ()) for at in range(4)]
     decided: list[tuple[Verdict, tuple[int, ...]]] = [
         (("killed", "job", "wrong"), (1, 4)),
@@ -105,7 +105,7 @@ def test_all_faults_meet_a_stage_before_any_meets_the_next(tmp_path: Path, monke
 
 
 def test_a_record_depends_on_all_that_sees_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """That is the compiled simulator, the trials of any core, and the core's own room."""
+    """The compiled simulator, the stress tests of all cores, and the core's own package."""
     folders: list[Path] = []
     monkeypatch.setattr(module, "netlist", lambda spec: CellNetlist(emit(PerturbSpec()), spec.name))
     monkeypatch.setattr(module, "source_digest", lambda folder: folders.append(folder) or "")
@@ -116,10 +116,10 @@ def test_a_record_depends_on_all_that_sees_faults(tmp_path: Path, monkeypatch: p
 
 
 def test_no_record_that_is_written_alone_is_held_back() -> None:
-    """In the core of the campaign, so that a batch of it never waits for four records: see docs/equivalent-mutants.md.
+    """In the campaign's core a batch never waits for four records: see docs/equivalent-mutants.md.
 
-    Once a batch's records are settled, the FIFO of writes is empty. Until the next record is complete, it gets no more
-    than that one, and the logits of three batches: that one, the one before it, and what is left of a third.
+    The write FIFO is empty once a batch's records are settled. Until the next record is complete it receives only this
+    record, and the logits of three batches: its own, the previous one, and the rest of a third.
     """
     network = "1x6x6 conv16k3p1 relu pool2 conv8k2 relu flatten fc28 relu fc10"
     spec = InstantftSpec(network=network, lanes=16, batch=4, cache_entries=64)
@@ -129,7 +129,7 @@ def test_no_record_that_is_written_alone_is_held_back() -> None:
 
 @pytest.mark.slow
 def test_a_batch_waits_for_four_records() -> None:
-    """Short blocks at a record's end: four samples are in before the first of them is recorded."""
+    """With short blocks at a record's end, four samples enter before the first is recorded."""
     network = "1x6x6 conv16k3p1 relu pool2 conv16k2 relu flatten fc10"
     spec = observable(InstantftSpec(network=network, lanes=16, batch=4, cache_entries=64))
     made = netlist(spec)

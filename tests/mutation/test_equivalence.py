@@ -1,4 +1,4 @@
-"""Equivalence: what no neighbour can see is none, what one can see is shown in some cycles."""
+"""Equivalence: differences invisible to neighbours are ignored, visible differences are found within some cycles."""
 
 import dataclasses
 import tempfile
@@ -59,7 +59,7 @@ endmodule
 
 
 def design(text, **parts):
-    """Make a design of Verilog with parts filled in."""
+    """Verilog design with parts filled in."""
     for name, part in parts.items():
         text = text.replace(name, part)
     with tempfile.TemporaryDirectory() as name:
@@ -73,9 +73,9 @@ def design(text, **parts):
     ("given", "taken", "status"),
     [
         ("data", "i_data", "equivalent"),
-        # a payload that is not on offer
+        # a payload that is not offered
         ("full ? data : 4'd5", "i_data", "equivalent"),
-        # a word that waited is the same word
+        # a waiting word is unchanged
         ("data", "waited ? last : i_data", "equivalent"),
         ("data", "waited ? ~last : i_data", "different"),
         ("data", "i_data == 9 ? 4'd1 : i_data", "different"),

@@ -1,4 +1,4 @@
-"""Faults: the list is the same every time, and each fault changes what it says."""
+"""Faults: the list is deterministic, and each fault changes its bit."""
 
 import dataclasses
 import re
@@ -63,7 +63,7 @@ def test_the_netlist_is_equivalent_to_the_emitted_verilog(spec, tmp_path):
 
 
 def tied(design, number):
-    """Connect the input that chooses a fault to a number."""
+    """Tie the fault selector to a number."""
     declared = re.compile(rf"^  wire (width (\d+) )?input \d+ \\{PORT}$", re.MULTILINE)
     found = declared.search(design.rtlil)
     width = int(found[2] or 1)

@@ -1,4 +1,4 @@
-"""Faults of a part with rules: those that break one are killed; others are equivalent only where rules are complete."""
+"""Faults of a submodule with rules: breaking a rule kills; other faults are equivalent only with complete rules."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from fabtune.sim.primitives import formal_rounding
 
 SETTINGS = RuleSettings(faults=24, seconds=10)
 FEW = (0, 9, 22)
-"""Those among them that stand for all where the test is not slow: of each rule one that breaks it, and one of none."""
+"""Representatives for the fast test: one fault per rule, and one that breaks none."""
 
 
 def few(made: CellNetlist, count: int, seed: int, component: str) -> list[CellFault]:
-    """List `FEW` of the faults."""
     found = list_faults(made, count, seed, component)
     return [found[number] for number in FEW]
 
@@ -35,7 +34,7 @@ def test_rules_kill_faults_of_rounding(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(campaign, "list_faults", few)
     path = tmp_path / "rounding.jsonl"
     RuleCampaign("rounding", SETTINGS, path).run()
-    results = RuleCampaign("rounding", SETTINGS, path).run()  # of the file
+    results = RuleCampaign("rounding", SETTINGS, path).run()  # from the file
     assert [one.status for one in results] == ["killed", "killed", "equivalent"]
     assert [one.detail for one in results[:2]] == ["o", "clipped"]
     assert {one.fault.files for one in results} == {("hw/primitives/rounding.py",)}

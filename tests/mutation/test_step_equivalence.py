@@ -1,4 +1,4 @@
-"""Equivalence of a core and mutants: what changes an output, a register, a memory or a product is not equivalent."""
+"""Equivalence of a core and mutants: changes of an output, register, memory or product are not equivalent."""
 
 import dataclasses
 import tempfile
@@ -43,7 +43,7 @@ CASES = {
     "a payload of a stream that is not valid": "1-step",
     "a payload of a stream that is valid": "",
 }
-"""How each mutant is found to be equivalent, or nothing."""
+"""Expected proof of each mutant, or ""."""
 PORTS = {"s": Port((Wire("s_data", ("data",)),), "s_valid", "s_ready")}
 NUMBER = {name: at for at, name in enumerate(CASES, 1)}
 DESIGN = f"""
@@ -125,7 +125,7 @@ endmodule
 
 
 def design(text, ports):
-    """Make a design with faults of Verilog."""
+    """Verilog design with faults."""
     with tempfile.TemporaryDirectory() as name:
         Path(name, "stage.v").write_text(text)
         yosys.run(["read_verilog stage.v", "hierarchy -top stage", "proc", "opt", "write_rtlil stage.il"], Path(name))
@@ -146,7 +146,7 @@ def test_only_a_mutant_that_no_run_can_show_is_equivalent(stage, name):
 
 
 def test_functions_are_equivalent_where_their_tables_are_equal():
-    """Of five inputs, of which one is another's inverse, so that half of a table's places are never seen."""
+    """Five inputs, one the inverse of another: half of a table is unreachable."""
     rng = np.random.default_rng(0)
     first = int(rng.integers(1 << 32))
     places = [place for place in range(32) if (place & 1) == (place >> 1 & 1)]

@@ -9,7 +9,7 @@ from fabtune.scripts.cli import main
 
 @pytest.fixture
 def fabtune(tmp_path, monkeypatch):
-    """Run a command in an empty folder: (exit status, stdout, stderr)."""
+    """Run a command in an empty folder; returns (exit status, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
 
     def run(*arguments):
@@ -22,7 +22,7 @@ def fabtune(tmp_path, monkeypatch):
 
 @pytest.fixture
 def refused(fabtune, tmp_path):
-    """Run a command that must be refused: one line on stderr, status 2, nothing written. The line."""
+    """Run a command that must be refused: status 2, nothing written, one line on stderr, which is returned."""
 
     def run(command):
         before = sorted(tmp_path.iterdir())
@@ -39,7 +39,7 @@ def refused(fabtune, tmp_path):
 
 @pytest.fixture
 def sentences(fabtune, tmp_path):
-    """A user's task, and the same as SST-2 in the layout of the tables' data."""
+    """A user's text task, plain and as SST-2 in the layout of the tables' data."""
     words = [("bad", "poor"), ("good", "fine")]
     rows = [(at % 2, f"the film was {words[at % 2][at // 2 % 2]}" + " , a plot" * (at % 3)) for at in range(40)]
     (tmp_path / "prompts.txt").write_text("it was bad\nit was good\n")

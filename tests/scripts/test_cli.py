@@ -1,4 +1,4 @@
-"""The command line as a whole: help, list, imports, and one line for every mistake."""
+"""The whole command line: help, list, imports, and one line for every mistake."""
 
 import json
 import shlex
@@ -66,7 +66,7 @@ def test_no_summary_is_cut_or_wraps(fabtune, group):
 
 
 def leaves(group, words=()):
-    """Commands that are no groups, as the user writes them."""
+    """Commands other than groups, as users write them."""
     for name in group.list_commands(None):
         command = group.get_command(None, name)
         yield from leaves(command, (*words, name)) if isinstance(command, click.Group) else [" ".join((*words, name))]

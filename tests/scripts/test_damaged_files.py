@@ -1,4 +1,4 @@
-"""A file of any bytes is read, or refused by the one exception that becomes one line: every format, damaged anyhow."""
+"""Every file format with arbitrary damage: read, or refused with a one-line error."""
 
 import gzip
 import json
@@ -29,7 +29,7 @@ from fabtune.mutation.record import Record
 from fabtune.sim.captures.capture import read_capture
 
 EXAMPLES = int(os.environ.get("FABTUNE_FUZZ", 2000))
-"""Damaged files of each format in the slow tests."""
+"""Damaged files per format in the slow tests."""
 
 URNG = UrngSpec(n=3, bits=7)
 NETWORK = torch.nn.Sequential(torch.nn.Linear(4, 2))
@@ -137,7 +137,7 @@ FORMATS = {
     "utilisation report": ("a.rpt", lambda path: path.write_text(REPORT), read_report),
     "campaign": ("a.jsonl", record_of, lambda path: Record(path, CAMPAIGN)),
 }
-"""Name of a file, what writes a sound one, what reads it."""
+"""File name, writer of a valid file, and reader."""
 
 TOKENS = (
     *(b"\0", b"\xff" * 8, b"\x7f\xff\xff\xff", b"\n", b",", b'"', b"-1", b"nan", b"1e999", b"_", b"[", b"{}", b"null"),
@@ -147,7 +147,7 @@ TOKENS = (
 
 @st.composite
 def damages(draw):
-    """Bytes of a file, damaged: a function of the sound ones."""
+    """Function that damages valid bytes."""
     edits = draw(
         st.lists(
             st.tuples(
@@ -184,7 +184,7 @@ def damages(draw):
 
 
 def read(path, reader):
-    """Read a file; its refusal, "" where it is read."""
+    """Read a file; returns the refusal, or ""."""
     try:
         reader(path)
     except (UserError, OSError) as refusal:

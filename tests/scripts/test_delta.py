@@ -14,7 +14,7 @@ TUNE = ("tune", "--method", "pezo-otf", "--steps", 20, "--weights", "base.safete
 
 @pytest.fixture
 def base(tmp_path):
-    """Weights of the digits' network, not trained."""
+    """Untrained weights of the digits network."""
     import torch
 
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""The demo and the paper's table, whole."""
+"""The complete demo and the paper's table."""
 
 import json
 from dataclasses import replace
@@ -40,7 +40,7 @@ TUNE = adapters.tune_adapters
 
 
 def tune_few(network, module, task, *more):
-    """Fine-tune with adapters on the first of a task's samples."""
+    """Fine-tune with adapters on the first samples of a task."""
     return TUNE(network, module, replace(task, tune=task.tune[:100]), *more)
 
 
@@ -48,11 +48,11 @@ def tune_few(network, module, task, *more):
 def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
     command = ["demo", "-o", str(tmp_path / "demo"), "--date", "2026-11-26", "--json"]
     if not whole:
-        # the synthesis of a core takes as long as everything else: here a generator's stands for it and for others
+        # synthesis of a core would double the time: a generator's estimate replaces all others
         estimate = estimate_emitted(emit(GrngSpec()))
         monkeypatch.setattr(demo, "estimate_emitted", lambda _: estimate)
         monkeypatch.setattr(pezo, "estimate_spec", lambda _: estimate)
-        # and each core is generated once, with the pins through which its simulation is seen
+        # each core is generated once, with the pins of its simulation
         monkeypatch.setattr(demo, "emit", lambda core: emit(observable(core)))
         monkeypatch.setattr(demo, "package", lambda spec, name: package(with_monitor(spec), name))
         few = replace(zo_defaults("digits"), steps=150)
@@ -62,7 +62,7 @@ def test_the_demo_from_end_to_end(tmp_path, monkeypatch, whole):
         two = replace(adapter_defaults("digits"), epochs=2)
         monkeypatch.setattr(adapters, "adapter_defaults", lambda _: two)
         monkeypatch.setattr(adapters, "tune_adapters", tune_few)
-        command += ["--simulator", "icarus"]  # for generators alone, which it need not compile
+        command += ["--simulator", "icarus"]  # for generators only: no compilation
     output = tmp_path / "demo"
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 0

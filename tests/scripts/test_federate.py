@@ -1,4 +1,4 @@
-"""`fabtune federate` and `fabtune table fedspzo` as a user meets them."""
+"""`fabtune federate` and `fabtune table fedspzo`, from a user's view."""
 
 import dataclasses
 import json
@@ -74,7 +74,7 @@ def test_a_users_network_and_samples(fabtune, tmp_path, generator):
 
 
 def test_the_baseline_fits_a_message():
-    """On digits as much work would take it 1.7 times as many steps as FedSPZO, and a message has 65,535."""
+    """On digits the same work needs 1.7 times FedSPZO's steps; a message holds 65,535."""
     from rich.console import Console
 
     from fabtune.scripts import federate
@@ -136,7 +136,7 @@ def test_a_plot_that_is_there_is_kept(fabtune, tmp_path):
 
 
 def test_the_table_stands_beside_the_paper(monkeypatch):
-    """In this process, with one trial, few rounds and one rate; the figures themselves are in docs/federated.md."""
+    """One trial, few rounds and one rate in this process; docs/federated.md has the figures."""
     from fabtune.scripts.tables import fedspzo
 
     case = dataclasses.replace(fedspzo._CASES["digits"], budget=0.1, losses=(2.5, 0.0001), rates=((0.005,),) * 4)
@@ -160,7 +160,7 @@ def test_the_table_stands_beside_the_paper(monkeypatch):
 
 @pytest.mark.skipif("FABTUNE_DATA" not in os.environ, reason="needs the real data: set FABTUNE_DATA")
 def test_lenet_cut_behind_its_convolutions_takes_half_the_forward_work():
-    """Two seeds, each method at its best rate; docs/federated.md has the whole table."""
+    """Two seeds, each method at its best rate; docs/federated.md has the complete table."""
     from fabtune.scripts.tables import fedspzo
 
     target = 0.9
@@ -179,7 +179,7 @@ def test_operations_to_a_loss():
     from fabtune.scripts.tables.fedspzo import _reached
 
     work, losses = np.array([0.0, 1.0, 2.0, 3.0]), np.array([3.0, 3.0, 0.0, 0.0])
-    # smoothed 3, 2, 1, 0
+    # smoothed losses: 3, 2, 1, 0
     assert _reached(work, losses, 1.5) == 1.5
     assert _reached(work, losses, -1) == np.inf
 
@@ -231,7 +231,7 @@ def test_other_cuts_bases_and_shares(fabtune, own, how):
 
 
 def test_label_words_of_a_decoder(fabtune, tmp_path, own, tiny_transformer, tiny_decoder):
-    """The head is the language model's own, of which the label words' rows are tuned; LoRA is counted, not run."""
+    """Only the label words' rows of the language model head are tuned; LoRA is counted, not run."""
     (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n good\n")
     options = [tiny_decoder if one is tiny_transformer else one for one in own]
     status, out, err = fabtune(*options, "--rate", "0.02", "--plain-rate", "0.01", "--fault-injection", "--json")

@@ -1,4 +1,4 @@
-"""The Flower app, its messages carried in this process: the same bits as `fabtune federate`. Needs the extra."""
+"""The Flower app with messages carried in this process: same bits as `fabtune federate`. Needs the extra."""
 
 import json
 import tomllib
@@ -15,9 +15,9 @@ CONFIG = Path(__file__).parents[2] / "docs" / "flower" / "pyproject.toml"
 
 
 class Carrier:
-    """A grid whose nodes are functions; one of them sends garbage in the first round, one never answers.
+    """A grid of function nodes; in the first round one sends garbage, and one never answers.
 
-    Some nodes may be cores, by their number.
+    Nodes listed by number may be cores.
     """
 
     def __init__(self, config, faults, cores=()):
@@ -44,7 +44,7 @@ class Carrier:
                 yield reply
 
     def answer(self, core, message):
-        """What a core's host answers: the bytes of its message, and the digest of its weights."""
+        """Answer of a core's host: message bytes and weight digest."""
         from flwr.app import ConfigRecord, Message, RecordDict
 
         from fabtune.golden.train.federated.client import ClientTask
@@ -59,7 +59,7 @@ class Carrier:
 
 @pytest.fixture(autouse=True)
 def _identity():
-    """Set the identities that Flower gives its processes at the start."""
+    """Set the identities that Flower gives its processes at start."""
     from flwr.supercore.task_identity import TaskIdentity
 
     TaskIdentity.run_id = TaskIdentity.node_id = TaskIdentity.task_id = 1
@@ -96,7 +96,7 @@ def test_the_app_is_the_federation(fabtune, capsys, monkeypatch, faults):
 
 
 def test_a_transformer_in_the_app(fabtune, sentences, tiny_transformer, capsys, monkeypatch):
-    """In the hardware's integers: the same bits as in one process."""
+    """In integers: same bits as in a single process."""
     from fabtune.scripts import flower
 
     monkeypatch.setattr(flower, "_POLL", 0)
@@ -114,7 +114,7 @@ def test_a_transformer_in_the_app(fabtune, sentences, tiny_transformer, capsys, 
 
 
 def test_cores_take_part_in_the_app(capsys, monkeypatch):
-    """A program on Flower and a simulated core in one federation: every digest is the server's."""
+    """A program and a simulated core in one federation: every digest equals the server's."""
     from rich.console import Console
 
     from fabtune.scripts import flower

@@ -1,6 +1,6 @@
-"""Any options with any values: a result or one line, and nothing of the user's is lost.
+"""Random options and values: a result or a one-line error, and no loss of user files.
 
-The checks before a command's work are real; the work itself, such as training, is replaced by `Work`.
+Checks before a command's work are real; the work itself, such as training, is replaced by `Work`.
 """
 
 import os
@@ -83,11 +83,11 @@ VALUES = {
     "file": ("random.safetensors", "precious.safetensors", "space.toml"),
     "journal": ("new.log", "gone/new.log", "precious.png"),
 }
-"""Values that may be right, by name of the parameter."""
+"""Possibly valid values by parameter name."""
 CHOICES = ("method", "data")
-"""Parameters that decide which others have a meaning."""
+"""Parameters that decide which others apply."""
 EXAMPLES = int(os.environ.get("FABTUNE_FUZZ", 800))
-"""Random lines of each command in the slow tests."""
+"""Random lines per command in the slow tests."""
 FILES = ("precious.png", "precious.safetensors", "random.bin", "random.npz", "random.safetensors")
 
 
@@ -128,7 +128,7 @@ def _no_work():
             *("mutation.block_campaign.netlist", "mutation.core_campaign.netlist"),
         )
     ]
-    for place in places:  # before any is replaced: a module that is imported later would keep what stands there
+    for place in places:  # first, as modules imported later would keep the replacement
         pkgutil.resolve_name(place)
     with pytest.MonkeyPatch.context() as patch:
         for place in places:
@@ -137,7 +137,7 @@ def _no_work():
 
 
 def leaves(group, words=()):
-    """Commands that are no groups, by the words of the user."""
+    """Commands other than groups, by user words."""
     found = {}
     for name in group.list_commands(None):
         command = group.get_command(None, name)
@@ -150,7 +150,7 @@ COMMANDS = leaves(main)
 
 @st.composite
 def command_lines(draw, words):
-    """A command with some of its options, with values that are right, nearly right or anything."""
+    """A command with some options, whose values are valid, nearly valid or random."""
     line, arguments = [*words], []
     for one in COMMANDS[words].params:
         likely = VALUES.get(one.name, ("3",))
@@ -166,7 +166,7 @@ def command_lines(draw, words):
 
 
 def fill(folder):
-    """A user's folder: some files of random bytes, a model, samples."""
+    """A user's folder: files of random bytes, a model, samples."""
     rng = np.random.default_rng(0)
     (folder / "folder").mkdir()
     for name in FILES:
@@ -178,12 +178,12 @@ def fill(folder):
 
 
 def contents(folder):
-    """Bytes of all files by their paths."""
+    """Bytes of all files by path."""
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 def check(line):
-    """Run a command in a folder of its own."""
+    """Run a command in a fresh folder."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         fill(Path(folder))
         before = contents(Path(folder))
@@ -200,7 +200,7 @@ def check(line):
             assert after == before, line
         if "--force" not in line:
             assert {name: after.get(name) for name in before} == before, line
-        # the locks of a sweep's processes lie beside its journal
+        # lock files of a sweep stand next to its journal
         written = {name.parts[0].removesuffix(".lock") for name in after.keys() - before.keys()}
         assert written <= {"build", *(str(part).split(os.sep)[0] for part in line)}, line
 

@@ -1,4 +1,4 @@
-"""Signs of life of commands that say nothing."""
+"""Signs of life of silent commands."""
 
 import io
 import os
@@ -24,7 +24,7 @@ with heartbeat.heartbeat("fabtune"):
 
 
 class Clock:
-    """Time that passes as `wait` is called: two seconds each time."""
+    """Time that advances two seconds per `wait`."""
 
     def __init__(self, states):
         self.now, self.states = 0.0, iter(states)
@@ -41,7 +41,7 @@ class Clock:
 
 
 def lines_of(monkeypatch, states, terminal=False):
-    """What a heartbeat writes while something happens at every second second."""
+    """Heartbeat output with an event every second second."""
     stream = io.StringIO()
     stream.isatty = lambda: terminal
     clock = Clock(states)

@@ -1,4 +1,4 @@
-"""Default outputs: replaced while they are as fabtune wrote them, numbered where they are runs."""
+"""Default outputs: replaced while unchanged by the user, numbered for runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Disks that are full, folders that cannot be written, too little memory: one line, status 2, and nothing half done."""
+"""Full disks, read-only folders, little memory: one line, status 2, and no partial files."""
 
 import os
 import resource
@@ -27,7 +27,7 @@ OLD = dict.fromkeys(("w.vcd", "out.safetensors", "a.png", "a.delta"), b"old")
 
 @pytest.fixture
 def limited(tmp_path, tmp_path_factory, fast_simulator):
-    """Run a command with limits of the system; it must end in one line, and leave everything as it was."""
+    """Run a command under system limits; it must end in one line and leave all files unchanged."""
     cache, scratch = (tmp_path_factory.mktemp(name) for name in ("cache", "scratch"))
 
     def run(name, limits=(), libraries=False, **environment):
@@ -43,7 +43,7 @@ def limited(tmp_path, tmp_path_factory, fast_simulator):
             "TMPDIR": str(scratch),
             "OMP_NUM_THREADS": "1",
             "JOBLIB_MULTIPROCESSING": "0",
-            # Python keeps bytecode that it could not write whole, and stops at it the next time
+            # Python keeps truncated bytecode, and fails on it next time
             "PYTHONDONTWRITEBYTECODE": "1",
         }
         line = RUNS[name].format(simulator=fast_simulator).split()
@@ -59,7 +59,7 @@ def limited(tmp_path, tmp_path_factory, fast_simulator):
         files = {path.relative_to(tmp_path): path for path in tmp_path.rglob("*") if path.is_file()}
         assert [path for path in scratch.iterdir() if "torchinductor" not in path.name] == []
         assert list(cache.rglob(".making-*")) == []
-        # PyTorch and OpenBLAS end the process where they cannot begin, OpenBLAS with a line and status 1 of its own
+        # PyTorch and OpenBLAS abort if they cannot start, OpenBLAS with its own message and status 1
         gave_up = done.returncode < 0 or done.stderr.startswith("OpenBLAS error: Memory allocation")
         if libraries and gave_up:
             assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""Commands that are stopped at any moment: one line, no processes, whole files or none, a cache that is good."""
+"""Commands interrupted at any moment: one line, no leftover processes, complete files or none, a valid cache."""
 
 import json
 import os
@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in Linux' /proc")
 
-# a shell's background command ignores SIGINT, one behind nohup SIGHUP, and so do all that they start
+# background commands ignore SIGINT, commands under nohup SIGHUP, and so do their children
 STARTED = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
@@ -35,7 +35,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def start(tmp_path, cache):
-    """Start a command in a session and with a cache of its own."""
+    """Start a command in a separate session with a separate cache."""
     running = []
 
     def begin(*arguments):
@@ -52,20 +52,20 @@ def start(tmp_path, cache):
 
 
 def others_of(process):
-    """Processes of a session beside its first, without those that ended and that nobody has waited for."""
+    """Other processes of a session, without zombies."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             state, _, _, session = (folder / "stat").read_text().rpartition(")")[2].split()[:4]
         except OSError:
-            continue  # ended in the meantime
+            continue  # ended meanwhile
         if int(session) == process.pid != int(folder.name) and state != "Z":
             found.append((folder / "cmdline").read_text())
     return found
 
 
 def until(condition):
-    """Wait for a condition, at most some minutes."""
+    """Wait for a condition, for some minutes at most."""
     for _ in range(4000):
         if condition():
             return
@@ -74,7 +74,7 @@ def until(condition):
 
 
 def catches(process, number):
-    """Whether a process has a handler for a signal."""
+    """True if a process handles a signal."""
     status = Path(f"/proc/{process.pid}/status").read_text()
     caught = next(line for line in status.splitlines() if line.startswith("SigCgt:"))
     return int(caught.split()[1], 16) >> (number - 1) & 1
@@ -140,7 +140,7 @@ from amaranth.lib import wiring
 from fabtune.scripts import cli, entry
 
 def command(**_):
-    Fragment.get(Module(), None)  # from the first elaboration on Amaranth warns of others
+    Fragment.get(Module(), None)  # after a first elaboration Amaranth warns about unused components
     wiring.Component({})
     sys.exit(3)
 
@@ -171,7 +171,7 @@ def test_a_sweep_goes_on_after_any_stop(start, tmp_path, number):
     journal = tmp_path / "build" / "sweep" / "space" / "journal.log"
     command = ("sweep", "space.toml", "--processes", "2", "--json")
     process = start(*command)
-    # a point is done, and others run
+    # a point is done while others run
     until(lambda: journal.exists() and journal.read_text().count('"state":1') > 0)
     process.send_signal(number)
     out, err = process.communicate(timeout=200)
@@ -203,14 +203,14 @@ RUNS = {
     "table": ("table fedspzo --processes 2 --seeds 2", 20),
     "demo": ("demo -o out --force", 60),
 }
-"""Commands, and about how many seconds they take."""
+"""Commands and their approximate seconds."""
 STOPS = 12
-"""Stops of each command in the slow tests."""
+"""Interruptions per command in the slow tests."""
 OLD = dict.fromkeys(("w.vcd", "out.safetensors", "a.png", "a.delta", "out/spec.json", "out/report.html"), b"old")
 
 
 def contents(folder):
-    """Bytes of all files by their paths; of a waveform without its date."""
+    """Bytes of all files by path; waveforms without their date."""
     found = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     return {name: data.partition(b"$timescale")[2] or data for name, data in found.items()}
 
@@ -219,19 +219,19 @@ SIGN_OF_LIFE = re.compile(r"[^\n]*[ ,]\d+ s\n")
 
 
 def said(err):
-    """What a command says beside what it is doing, which it says in a log after some seconds."""
+    """Output of a command without progress lines, which appear after some seconds."""
     return "".join(line for line in err.splitlines(keepends=True) if not SIGN_OF_LIFE.fullmatch(line))
 
 
 def stop_at(process, number, delay):
-    """Send a signal to a command so many seconds after it can be stopped; False where it has ended before."""
+    """Signal a command some seconds after it becomes interruptible; False if it has ended before."""
     until(lambda: process.poll() is not None or catches(process, signal.SIGTERM))
     try:
         process.wait(delay)
     except subprocess.TimeoutExpired:
         process.send_signal(number)
     out, err = process.communicate(timeout=200)
-    # once its result is printed a command only leaves, and may be ended by the signal itself
+    # after printing its result a command may be killed by the signal itself
     if process.returncode in (0, 1) or (process.returncode == -number and out and json.loads(out)):
         return False
     assert process.returncode == 128 + number

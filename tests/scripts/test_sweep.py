@@ -1,4 +1,4 @@
-"""`fabtune sweep`: front, report, ready commands, outputs, the examples, what is refused."""
+"""`fabtune sweep`: front, report, commands, outputs, examples, refusals."""
 
 import csv
 import json
@@ -62,7 +62,7 @@ columns = [4, 16]
 
 @pytest.fixture
 def sweep(fabtune, tmp_path):
-    """Run a sweep of a space: its JSON."""
+    """Run a sweep; returns its JSON."""
 
     def run(text, *options):
         (tmp_path / "space.toml").write_text(text)
@@ -80,7 +80,7 @@ def test_a_generator_against_its_luts(sweep, fabtune, tmp_path):
         rows = list(csv.DictReader(file))
     assert [(row["bits"], row["training.rate"]) for row in rows] == [*product("58", ("0.0005", "0.001"))]
     values = [(float(row["accuracy"]), float(row["lut"])) for row in rows]
-    # a point is on the front where no other one is as good in both and better in one
+    # a point is on the front unless another is at least as good in both and better in one
     best = {one for one in values if not any(a >= one[0] and b <= one[1] and (a, b) != one for a, b in values)}
     assert {(one["objectives"]["accuracy"], one["objectives"]["lut"]) for one in found["front"]} == best
     report = (tmp_path / "build/sweep/space/report.html").read_text()
@@ -114,7 +114,7 @@ def test_a_core_and_what_is_infeasible(sweep, fabtune, tmp_path):
 
 def test_cores_of_a_transformer_by_its_shapes(sweep):
     found = sweep(STREAM)
-    assert (found["points"], found["infeasible"]) == (4, 1)  # 16 columns are more than 8 lanes
+    assert (found["points"], found["infeasible"]) == (4, 1)  # 16 columns exceed 8 lanes
     best = min(found["front"], key=lambda one: one["objectives"]["cycles"])
     assert best["values"] == {"lanes": 16, "columns": 16}
     assert best["commands"] == ["fabtune emit zostream --preset tiny --set lanes=16 --set columns=16 --board zcu102"]
@@ -154,7 +154,7 @@ def test_the_table_shows_the_front(sweep, fabtune):
     assert "4 of 4 points, 0 of them infeasible" in out
 
 
-@pytest.mark.slow  # that processes share points is checked beside the study, too
+@pytest.mark.slow  # the study's tests also check processes sharing points
 def test_processes_share_a_sweep(sweep):
     assert sweep(CYCLES, "--processes", "2")["points"] == 4
 

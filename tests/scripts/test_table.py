@@ -1,4 +1,4 @@
-"""`fabtune table`: the papers' tables as a user meets them."""
+"""`fabtune table`: the papers' tables, from a user's view."""
 
 import json
 import operator
@@ -19,7 +19,7 @@ from fabtune.sim.cores.zotrain.step_cycles import StepCycles
 
 
 def short(model, steps):
-    """Options of a table of text with one task, one seed and a few steps."""
+    """Options of a short table of text: one task, one seed, few steps."""
     return (
         *["--task", "sst-2", "--seeds", "1", "--processes", "1", "--data-dir", "data"],
         "--model",
@@ -124,7 +124,7 @@ def test_skip2_takes_less_time_than_lora_all(monkeypatch):
 def test_cores_with_pezo_and_gaussian_generators(monkeypatch, tmp_path):
     from fabtune.scripts.cores.zotrain import pezo_core
 
-    monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))  # what stands for estimates here is not kept for others
+    monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))  # replaced estimates must not enter the shared cache
     simulated, lines, told = [], [], []
 
     def estimate(spec):
@@ -164,7 +164,7 @@ def test_a_plot_that_is_there_is_kept(fabtune, tmp_path):
 
 
 def test_a_trial_that_fails_ends_the_others():
-    """Those that are not begun are not begun any more, and those that run are not waited for."""
+    """Pending trials are not started, running trials are not waited for."""
     sleep = (time.sleep, 1e6)
     arguments = {0: sleep, 1: (build, PezoSpec, ["nope=1"]), **dict.fromkeys(range(2, 9), sleep)}
     with pytest.raises(UserError, match="nope"):
@@ -228,5 +228,5 @@ def test_a_processor_that_does_not_say_its_clock_is_refused(monkeypatch, tmp_pat
 def test_software_and_cores_are_measured():
     rows = table_of("software")(Options())["rows"]
     assert [row["updates"] for row in rows] == [500, 2000]
-    # docs/blocks/cores: 1,537 cycles a batch and 9,052 a step, but for what begins and ends a job
+    # docs/blocks/cores: 1,537 cycles a batch and 9,052 a step, plus start and end of a job
     assert [round(row["core, ms"] * 187_500 / row["updates"], -2) for row in rows] == [1500, 9100]

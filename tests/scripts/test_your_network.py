@@ -1,6 +1,6 @@
-"""docs/your-network.md, run as it stands: a network of one's own to the board and back, with every number of the way.
+"""docs/your-network.md, executed: a user's network to the board and back, with every number on the page.
 
-In `make test` the page's class goes the way without compiled RTL; in the slow tests three networks go all of it.
+`make test` runs the page's class without compiled RTL; the slow tests run three networks completely.
 """
 
 import json
@@ -33,7 +33,7 @@ SHAPES = {"class": "1x8x8", "resnet": "1x8x8", "keyword": "1x16x10"}
 
 
 def in_pytorch(script, folder):
-    """Run a script of the page in a process of its own, as fabtune leaves nothing there; its output."""
+    """Run a script of the page in a process without fabtune; returns its output."""
     environment = os.environ | {"PYTHONPATH": str(folder)}
     done = subprocess.run(
         [sys.executable, script], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -44,7 +44,7 @@ def in_pytorch(script, folder):
 
 @pytest.fixture
 def way(fabtune, tmp_path):
-    """The page's commands in a folder with a network of one's own: outputs on the terminal, by command."""
+    """Run the page's commands on a user's network; returns outputs by command."""
 
     def go(name, rtl):
         source = CLASS if name == "class" else (FOLDER / f"{name}.py").read_text()
@@ -71,7 +71,7 @@ def way(fabtune, tmp_path):
 
 
 def made(words, folder):
-    """Run make as the page does: with the package, and the tools of `fabtune doctor --env`."""
+    """Run make as on the page: with the package and the tools of `fabtune doctor --env`."""
     command = "\n".join([*shell_lines(), shlex.join(words)])
     done = subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
@@ -85,7 +85,7 @@ def made(words, folder):
 def test_the_way_to_a_board_and_back(way, fabtune, tmp_path, name, rtl):
     printed = way(name, rtl)
 
-    # the same in Python, as the numbers' source
+    # the same in Python, for comparison
     task, shape = npz(tmp_path / "mine.npz"), tuple(map(int, SHAPES[name].split("x")))
     network, module = user_network("mine.py:Net", shape)
     load_into(module, tmp_path / "mine.pt")
@@ -96,7 +96,7 @@ def test_the_way_to_a_board_and_back(way, fabtune, tmp_path, name, rtl):
     accuracies = f"{100 * before:.1f}% right before, {100 * after:.1f}% after"
     assert after > before + 0.05
 
-    # import: what the network became, and what the core takes
+    # import: resulting network and core
     parameters, macs = (f"{sum(getattr(one, which) for one in network.stages):,}" for which in ("parameters", "macs"))
     assert f"{parameters} parameters, {macs} multiply-accumulates" in printed["import"]
     byte_inputs = task.tune.inputs.dtype == np.uint8
@@ -112,7 +112,7 @@ def test_the_way_to_a_board_and_back(way, fabtune, tmp_path, name, rtl):
     ]
     assert found[1:] == [f"{spec.lanes} x {spec.columns}", f"{spec.forward.cycles:,}", found[3], str(spec.dsps), *shown]
 
-    # tune, package, evaluate: golden's accuracy
+    # tune, package, evaluate: golden accuracy
     assert accuracies in printed["tune"]
     assert f"cache {tuned.cache_bytes} bytes, {tuned.saturations} values clipped" in printed["tune"]
     example = json.loads((tmp_path / "core" / "spec.json").read_text())
@@ -128,7 +128,7 @@ def test_the_way_to_a_board_and_back(way, fabtune, tmp_path, name, rtl):
         )
         assert counted == [(str(one), str(tested), str(one)) for one in right]
 
-    # back in PyTorch, within the bound that is stated
+    # back in PyTorch, within the stated bound
     found = json.loads(fabtune("evaluate", "tuned.safetensors", "--engine", "float", "--json")[1])
     right, of = map(int, re.fullmatch(r"(\d+) of (\d+) right\n", printed["check"]).groups())
     assert of == tested

@@ -12,7 +12,7 @@ SMALL = ("--set", "network=1x4x4 flatten fc8 relu fc4", "--set", "lanes=16", "--
 needs_verilator = pytest.mark.skipif(not find("verilator"), reason="verilator is not installed")
 
 
-@pytest.mark.slow  # the job and its toggles are checked in sim/compiled, too
+@pytest.mark.slow  # tests/sim/compiled also checks job and toggles
 @needs_verilator
 def test_files_and_figures(fabtune):
     command = ("activity", "zotrain", *SMALL, "--steps", "2", "--batch", "3", "--mhz", "250", "-o", "out")
@@ -24,13 +24,13 @@ def test_files_and_figures(fabtune):
     assert (found["steps"], found["batch"]) == (2, 3)
     assert found["registers"]["generator"]["toggles"] > 1000
     assert "simulate the job" in err
-    # the files: of 4 ns a cycle, and with the place of the core
+    # files have 4 ns per cycle, and the core's instance path
     saif = Path("out/zotrain.saif").read_text()
     duration = int(saif.split("(DURATION ")[1].split(")")[0])
     assert duration % 4000 == 0
     assert duration > 4000 * found["cycles"]
     assert "set instance {TOP/zotrain}" in Path("out/power.tcl").read_text()
-    # a second run replaces nothing of the user's
+    # a second run replaces no user file
     status, _, err = fabtune(*command, "--alone")
     assert status == 2
     assert "zotrain.saif" in err

@@ -1,4 +1,4 @@
-"""`fabtune compare`: how much of a capture agrees, and where it does not."""
+"""`fabtune compare`: how much of a capture agrees, and the first difference."""
 
 import json
 

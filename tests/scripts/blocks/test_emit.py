@@ -1,4 +1,4 @@
-"""`fabtune emit`: the files it writes, what it keeps, what it refuses."""
+"""`fabtune emit`: written and kept files, refusals."""
 
 import json
 
@@ -25,7 +25,7 @@ def test_emit_writes_the_verilog_and_the_parameters(fabtune, tmp_path, block):
         "zotrain": words(ONE_STAGE),
         "zostream": settings_of(zostream()),
     }.get(block, SMALLER.get(block, "").split())
-    # generated for this board already: hw/test_verilog reads the same text
+    # generated already: hw/test_verilog reads the same text
     status, out, _ = fabtune("emit", block, *pairs("--set", settings), "--top", block, "--board", "kv260", "--json")
     written = json.loads(out)
     assert status == 0

@@ -1,11 +1,11 @@
-"""`fabtune estimate`: figures that the project promises, and other people's Verilog."""
+"""`fabtune estimate`: the project's promised figures, and third-party Verilog."""
 
 import json
 
 import pytest
 
 TARGETS = {
-    # the issue's table: most LUTs, FFs and BRAM36, most logic levels
+    # limits: LUTs, FFs, BRAM36, logic levels
     "urng --set bits=8": (34, 252, 0, 1),
     "urng --set bits=14": (34, 438, 0, 1),
     "pezo --preset otf8 --set replay=false": (52, 268, 0, 2),

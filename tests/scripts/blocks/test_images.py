@@ -1,4 +1,4 @@
-"""`fabtune images` and `package` with weights and samples of a user's: three networks, golden's results, mistakes."""
+"""`fabtune images` and `package` with a user's weights and samples: three networks, golden results, mistakes."""
 
 import hashlib
 import json
@@ -66,7 +66,7 @@ CLASSES = {"cnn": 4, "resnet": 3, "keyword": 3}
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    """A folder with networks, their weights and their samples: pixels, or floats of the ResNet."""
+    """Folder with networks, weights and samples: pixels, or floats for the ResNet."""
     folder = tmp_path_factory.mktemp("own")
     (folder / "own.py").write_text(MODELS)
     rng = np.random.default_rng(0)
@@ -94,7 +94,6 @@ def made(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def _folder(fabtune, made, tmp_path):
-    """The same in the folder of a test."""
     for path in made.iterdir():
         shutil.copy(path, tmp_path)
 
@@ -105,7 +104,7 @@ def named(name):
 
 
 def images(fabtune, core, name, *more):
-    """Images of a network's job: what the command says, and ``job.json``."""
+    """Images of a network's job: command output and ``job.json``."""
     status, out, err = fabtune("images", core, *named(name), *more, "-o", "images", "--force", "--json")
     assert status == 0, err
     return json.loads(out), json.loads(Path("images/job.json").read_text())
@@ -186,7 +185,7 @@ JOBS = [
         for name in ("cnn", "resnet")
     ),
 ]
-"""A core that other tests compile too, and slow ones."""
+"""A core shared with other tests, and slow ones."""
 
 
 @pytest.mark.parametrize(("core", "name", "options"), JOBS)
@@ -236,7 +235,7 @@ def test_a_package_is_of_the_users_samples(fabtune, tmp_path):
     parameters = (tmp_path / "images/parameters.bin").read_bytes()
     for image in ("example/example.bin", "selftest/selftest.bin"):
         assert (folder / image).read_bytes().startswith(parameters)
-    # other samples are another package: what the earlier one is for does not stay
+    # other samples make another package: files of the earlier one are removed
     status, _, err = fabtune(*asked, "--seed", "1")
     assert "had a package of other settings" in err
 

@@ -1,4 +1,4 @@
-"""A network of one's own, as every command names it: the spec that it makes, and mistakes in one line."""
+"""A user's network in every command: the resulting spec, and one-line mistakes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`fabtune package`: the folder it writes, what it keeps, what it refuses."""
+"""`fabtune package`: written and kept files, refusals."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ def test_a_core_is_a_folder_for_the_board(fabtune, tmp_path):
     page = (folder / "README.md").read_text()
     assert f"# zotrain_{build(BLOCKS['zotrain'], words(ONE_STAGE)).signature:08x} for the kv260" in page
     assert "vivado -mode batch -source vivado/system.tcl" in page
-    # again: what fabtune wrote is replaced; what the user changed is not
+    # again: generated files are replaced, user-changed files are kept
     assert fabtune("package", "zotrain", *SMALL, "--board", "kv260")[0] == 0
     (folder / "vivado" / "system.tcl").write_text("mine")
     status, _, err = fabtune("package", "zotrain", *SMALL, "--board", "kv260")

@@ -1,4 +1,4 @@
-"""`fabtune prove`: what it proves, what it keeps of a broken rule, what it refuses."""
+"""`fabtune prove`: proofs, counterexample files, refusals."""
 
 import json
 

@@ -8,7 +8,7 @@ from fabtune.sim.simulator import find
 
 from ...small_cores import NETWORK, options
 
-# the core of tests/sim/cores/instantft/test_job.py: one build serves both
+# shares the build of tests/sim/cores/instantft/test_job.py
 SMALL = options({"network": NETWORK, "lanes": 16, "batch": 4, "cache_entries": 64})
 
 needs_verilator = pytest.mark.skipif(not find("verilator"), reason="verilator is not installed")

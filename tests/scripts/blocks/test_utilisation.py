@@ -1,4 +1,4 @@
-"""`fabtune utilisation`: Vivado's report beside the estimate."""
+"""`fabtune utilisation`: Vivado's report next to the estimate."""
 
 import json
 

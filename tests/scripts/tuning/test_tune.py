@@ -1,4 +1,4 @@
-"""`fabtune tune` with gradients and adapters, as a user meets it."""
+"""`fabtune tune` with gradients and adapters, from a user's view."""
 
 import json
 import pickle
@@ -84,7 +84,7 @@ def _folder(fabtune, tmp_path):
 
 
 class Harmful:
-    """Unpickled carelessly, it writes a file."""
+    """Writes a file if unpickled."""
 
     def __reduce__(self):
         return (open, ("harm", "w"))
@@ -106,7 +106,7 @@ def test_tune_reports_saves_and_repeats(fabtune, tmp_path, engine):
     assert report["accuracy_after"] == reports[1]["accuracy_after"]
     assert (tmp_path / "one.safetensors").read_bytes() == (tmp_path / "two.safetensors").read_bytes()
     tensors, metadata = load_saved(tmp_path / "one.safetensors")
-    assert tensors["0.lora_a"].shape == (4, 64)  # of the layers that read the sample, 128 and 32 values
+    assert tensors["0.lora_a"].shape == (4, 64)  # layers on the sample, 128 and 32 values
     assert tensors["6.lora_b"].shape == (10, 4)
     whole = [np.array_equal(4096 * one, np.rint(4096 * one)) for one in tensors.values()]
     assert all(whole) == (engine == "golden")
@@ -141,11 +141,11 @@ def test_it_validates(fabtune, engine):
     assert right[0] < right[-1]
     # of 100 samples
     assert all(100 * one == pytest.approx(round(100 * one)) for one in right)
-    # the first epoch without a smaller loss
+    # first epoch without a new minimum
     rise = next(at for at in range(1, 12) if loss[at] >= min(loss[:at]))
     stopped = json.loads(fabtune(*asked, "--validate", "0.2", "--patience", "1", "-o", "best.safetensors")[1])
     assert stopped["validation_loss"] == loss[: rise + 1]
-    # the best epoch is kept: as a run that ends there
+    # keeps the best epoch, as a run of this length
     assert stopped["kept_epoch"] == rise < stopped["epochs"]
     shorter = json.loads(fabtune(*asked[:5], "--epochs", rise, "--validate", "0.2", "-o", "short.safetensors")[1])
     assert (shorter["kept_epoch"], shorter["epochs"]) == (rise, rise)
@@ -175,7 +175,7 @@ def test_a_users_network_weights_and_samples(fabtune, tmp_path):
 
 
 def before(fabtune, *arguments):
-    """Report of a fine-tuning of next to nothing: its start."""
+    """Report of a minimal fine-tuning: its start."""
     asked = ("--method", "skip2-lora", "--engine", "float", "--epochs", 1, "--rate", "1e-30", "--data", "npz:mine.npz")
     status, out, err = fabtune("tune", *asked, *arguments, "--json")
     assert status == 0, err
@@ -183,7 +183,7 @@ def before(fabtune, *arguments):
 
 
 def test_weights_of_a_users_function_are_used(fabtune, tmp_path, monkeypatch):
-    """As they are, and with ``--pretrain`` as the start of pre-training."""
+    """Unchanged, and with ``--pretrain`` as initial weights."""
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path / "cache"))
     given = before(fabtune, "--model", "mine.py:build", "--weights", "mine.pt")
     built = before(fabtune, "--model", "mine.py:loaded")
@@ -200,7 +200,7 @@ def test_weights_of_a_users_function_are_used(fabtune, tmp_path, monkeypatch):
 
 
 def test_pretraining_is_said(fabtune):
-    """How long and how well, also from the cache; and that it ended at chance."""
+    """Duration and accuracy, also from the cache; and a failure at chance level."""
     mine = ("tune", "--model", "mine.py:build", "--data", "npz:mine.npz", "--epochs", 1, "--pretrain")
     for _ in range(2):
         status, out, err = fabtune(*mine, "--pretrain-epochs", 20, "--json", "--force")
@@ -224,7 +224,7 @@ def test_weights_that_guess_are_told(fabtune):
 
 
 def test_drawn_weights_are_those_of_the_seed(fabtune):
-    torch.manual_seed(3)  # what was drawn before does not matter
+    torch.manual_seed(3)  # earlier random draws are irrelevant
     mine = ("--model", "mine.py:build", "--pretrain", "--pretrain-epochs", 1)
     one = before(fabtune, *mine)
     assert before(fabtune, *mine)["start"] == one["start"]
@@ -410,7 +410,7 @@ def test_a_missing_compiler_is_told_before_the_work(refused, monkeypatch, method
 
 
 def test_what_does_not_fit_the_formats_is_told_before_the_work(fabtune, tmp_path):
-    """In a warning with the scale that fits, and in the place of a lower rate where the run diverges."""
+    """A warning with a fitting scale, given instead of a lower rate if the run diverges."""
     with np.load("mine.npz") as file:
         np.savez("large.npz", **{name: 300 * one if name[0] == "x" else one for name, one in file.items()})
     mine = ("tune", "--model", "mine.py:build", "--data", "npz:large.npz", "--epochs", 1)

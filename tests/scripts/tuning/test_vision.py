@@ -1,4 +1,4 @@
-"""`fabtune tune --network vit-digits`, as a user meets it."""
+"""`fabtune tune --network vit-digits`, from a user's view."""
 
 import json
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.usefixtures("sentences")
 
 @pytest.fixture
 def weights(tmp_path):
-    """Weights that nothing has trained, which need no pre-training."""
+    """Untrained weights, which avoid pre-training."""
     save_file(SampleModule(vit_digits(2)).state_dict(), tmp_path / "vit.safetensors")
     return "vit.safetensors"
 

@@ -1,4 +1,4 @@
-"""Warnings at the end of a tuning: what they say of held-out samples, and what to do."""
+"""Warnings at the end of a tuning: statements on held-out samples, and advice."""
 
 from pathlib import Path
 from types import SimpleNamespace

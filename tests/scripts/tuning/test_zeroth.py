@@ -1,4 +1,4 @@
-"""`fabtune tune` with zeroth order, as a user meets it."""
+"""`fabtune tune` with zeroth order, from a user's view."""
 
 import json
 
@@ -86,7 +86,7 @@ def test_a_network_with_batch_norm_and_samples_in_words(fabtune, tmp_path):
     tuned = load_saved(tmp_path / report["weights"])[0]
     norm = {f"1.{name}" for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")}
     assert set(tuned) == {"0.weight", "0.bias", "3.weight", "3.bias"} | norm
-    # the same from the base and a delta
+    # same result from base and delta
     assert fabtune(*mine, "--delta", "d.safetensors")[0] == 0
     torch.save(base_of(tmp_path), "base.pt")
     status, _, err = fabtune("delta", "apply", "d.safetensors", "--weights", "base.pt", "-o", "again.safetensors")
@@ -96,7 +96,7 @@ def test_a_network_with_batch_norm_and_samples_in_words(fabtune, tmp_path):
 
 
 def base_of(folder):
-    """Weights that the user's function makes with seed 0."""
+    """Weights from the user's function with seed 0."""
     torch.manual_seed(0)
     return user_module(f"{folder / 'mine.py'}:build").state_dict()
 
@@ -119,7 +119,7 @@ def test_a_transformer_on_a_users_sentences(fabtune, tmp_path, tiny_transformer)
 
 
 def test_a_transformer_in_integers(fabtune, tmp_path, tiny_transformer):
-    """The default: base, upper layers and cache are said, and a delta is the run's tensors again."""
+    """Default settings: output names base, upper layers and cache; a delta restores the run's tensors."""
     task = ("--data", f"csv:{tmp_path}", "--model", tiny_transformer, "--shots", 8, "--steps", 6, "--rate", "3e-3")
     status, out, err = fabtune(
         "tune", "--method", "pezo-otf", *task, "--delta", "d.safetensors", "-o", "all.safetensors"
@@ -152,7 +152,7 @@ def test_a_transformer_in_integers(fabtune, tmp_path, tiny_transformer):
 
 
 def test_label_words_of_a_decoder(fabtune, tmp_path, tiny_decoder):
-    """Its own head where the task has label words, unless prompts are asked for; a delta is the run's tensors again."""
+    """Language model head with label words, unless prompts are requested; a delta restores the run's tensors."""
     (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n great\n")
     task = ("--data", f"csv:{tmp_path}", "--model", tiny_decoder, "--shots", 8, "--steps", 4, "--json", "--force")
     status, out, err = fabtune("tune", "--method", "pezo-otf", *task, "--delta", "d.safetensors")
@@ -175,7 +175,7 @@ def test_label_words_that_do_not_apply(refused, tmp_path, tiny_decoder, tiny_tra
     (tmp_path / "label-words.txt").write_text("{0} It was\n bad\n great\n")
     assert "is no decoder: a head for masked words is not computed" in refused(f"{command} {tiny_transformer}")
     assert "chooses weights by a classifier's gradients" in refused(command.replace("pezo-otf", "sparse-zo") + " .")
-    # without the option a decoder takes label words, so sensitive weights ask for prompts by name
+    # decoders default to label words; sensitive weights therefore request prompts explicitly
     command = command.replace("pezo-otf", "sparse-zo").replace("--prompt label-words ", "")
     assert "takes no label words: give --prompt sentences" in refused(f"{command} {tiny_decoder}")
 
@@ -305,7 +305,7 @@ def test_a_run_that_diverges_is_one_line_and_leaves_nothing(refused, options, li
 
 @pytest.mark.parametrize("options", ["--method pezo-otf --steps 20 --rate 1", "--epochs 3 --rate 2"])
 def test_integers_that_diverge_come_with_a_warning(fabtune, options):
-    """They saturate: the run comes to its end, and the result is there."""
+    """Saturating integers: the run ends normally with a result."""
     status, out, err = fabtune("tune", *options.split(), "--json")
     assert status == 0
     warning = json.loads(out)["warning"]

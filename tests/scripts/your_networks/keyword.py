@@ -1,4 +1,4 @@
-"""A keyword network: depthwise separable convolutions on spectrograms of 16 frames of 10 coefficients."""
+"""Keyword network: depthwise separable convolutions on spectrograms of 16 frames of 10 coefficients."""
 
 from torch import nn
 
@@ -8,7 +8,7 @@ def part(inputs, outputs, kernel, **settings):
 
 
 class Net(nn.Module):
-    """A convolution with a stride, a depthwise and a pointwise one, average pool, head."""
+    """A strided, a depthwise and a pointwise convolution, average pool, head."""
 
     def __init__(self):
         super().__init__()

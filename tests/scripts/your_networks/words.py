@@ -1,4 +1,4 @@
-"""Samples for the keyword network: four words, each a pattern in noise; then they come louder and later."""
+"""Samples of four keywords, patterns in noise; the drifted samples are louder and later."""
 
 import numpy as np
 import torch
