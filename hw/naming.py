@@ -27,8 +27,6 @@ def convert(component: wiring.Component, name: str, platform: object, emit_src: 
     ----------
     component : Component
         The design; its ports are plain signals.
-    name : str
-        Name of the top module.
     platform : object
         Argument of `elaborate`.
     emit_src : bool
@@ -59,7 +57,6 @@ def _counted_names() -> Iterator[None]:
 
 
 def _registers(design: Any) -> Any:
-    """Signals assigned in clocked domains."""
     registers = SignalSet()
     for fragment in design.fragments:
         for domain, statements in fragment.statements.items():

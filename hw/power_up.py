@@ -73,15 +73,10 @@ def power_up_argument(seed: int) -> str:
 def with_power_up(body: str) -> str:
     """Add random initial values, in simulation only, to RAMs without contents and registers without an initial value.
 
-    Otherwise simulators read unknown or always equal values. Synthesis must ignore this code, as an UltraRAM has no
-    initial contents; tools that do not define the standard macro obey the comment. The generator is an explicit
-    xorshift, because `$random` differs between simulators. Zero is its fixed point, so seed 0 gives zeros. Each
-    instance mixes its path into the seed.
-
-    Parameters
-    ----------
-    body : str
-        Verilog of one or more modules from Yosys, with initial values in ``initial`` statements.
+    `body` holds modules as Yosys writes them, with initial values in ``initial`` statements. Otherwise simulators read
+    unknown or always equal values. Synthesis must ignore this code, as an UltraRAM has no initial contents; tools that
+    do not define the standard macro obey the comment. The generator is an explicit xorshift, because `$random` differs
+    between simulators. Zero is its fixed point, so seed 0 gives zeros. Each instance mixes its path into the seed.
     """
     filled = re.sub(
         r"^module .*?^(?=endmodule$)", lambda match: _module(match[0]), body, flags=re.MULTILINE | re.DOTALL

@@ -36,10 +36,6 @@ def run(
 
     Parameters
     ----------
-    command : iterable of str or Path
-        Program and arguments.
-    folder : Path, optional
-        Working directory.
     env : mapping of str to str, optional
         Complete environment.
     seconds : float, optional
@@ -89,15 +85,6 @@ def run(
 
 def start(command: Iterable[str | Path], folder: Path, errors: IO[str]) -> subprocess.Popen[str]:
     """Start a program with pipes for standard input and output, to be ended with `end`.
-
-    Parameters
-    ----------
-    command : iterable of str or Path
-        Program and arguments.
-    folder : Path
-        Working directory.
-    errors : file
-        Receives standard error.
 
     Raises
     ------

@@ -56,7 +56,6 @@ def _separate_memories(design: Any, _: list[str]) -> None:
 
 
 def _addresses(memory: Any, ports: str, defined: dict[Any, Any]) -> set[tuple[Any, ...]]:
-    """Address bits of each read or write port."""
     from pyosys import libyosys as ys
 
     address = memory.getPort(ys.IdString(f"\\{ports}_ADDR")).to_sigbit_vector()

@@ -141,24 +141,10 @@ def _registers_without_initial_value() -> Iterator[None]:
 
 @lru_cache(maxsize=64)
 def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Emitted:
-    """Generate one of fabtune's blocks, or read it from the cache.
+    """Generate one of fabtune's blocks, as `generate` does, or read it from the cache.
 
     A core takes ten seconds, and is needed to compile, package and estimate. The cache key covers the spec, its memory
     plan (shared by several devices), the code of `golden` and `hw`, and the versions of Amaranth and Yosys.
-
-    Parameters
-    ----------
-    spec : Spec
-        Parameters of the block.
-    top : str, optional
-        Name of the top module, by default the block's.
-    device : Device, optional
-        Device for the memory plan, by default a device with all RAM types.
-
-    Raises
-    ------
-    UserError
-        If `top` is not a module name.
     """
     top = _module_name(spec, top)
     hw = Path(__file__).parent
@@ -183,14 +169,12 @@ def generate(
 
     Parameters
     ----------
-    spec : Spec
-        Parameters of the block.
     top : str, optional
         Name of the top module, by default the block's.
     block : Component, optional
         RTL with the ports of `spec`, by default `component` of `spec`.
     device : Device, optional
-        See `emit`.
+        Device for the memory plan, by default a device with all RAM types.
 
     Raises
     ------
@@ -230,7 +214,6 @@ def _renamed(emitted: Emitted, top: str) -> Emitted:
 
 
 def _module_name(spec: Spec, top: str | None) -> str:
-    """Name of the top module; UserError if invalid."""
     top = top or spec.name
     if not re.fullmatch(r"[A-Za-z_]\w*", top, re.ASCII):
         raise UserError(f"{top!r} is not a module name: letters, digits and _, no digit first")

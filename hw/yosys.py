@@ -73,8 +73,6 @@ def run(commands: Iterable[str], folder: Path, branches: Iterable[Iterable[str]]
     commands : iterable of str
         Yosys commands, and passes of this module, `synthesis_passes`, `arithmetic_passes` and `hierarchy_passes`, with
         arguments.
-    folder : Path
-        Working directory.
     branches : iterable of iterable of str, optional
         Further command lists, run in parallel from the design after `commands`.
 

@@ -38,8 +38,6 @@ class ReadArbiter(wiring.Component):
     ----------
     names : sequence of str
         Requesters, highest rank first.
-    address : int
-        Bits of a byte address.
 
     Attributes
     ----------
@@ -76,15 +74,8 @@ class ReadArbiter(wiring.Component):
 class WriteArbiter(wiring.Component):
     """Pass on a write command by fixed priority, then all its beats, then the next command.
 
-    A requester waits while an earlier one in `names` has a command. A command takes a cycle besides its beats. A
-    command waiting at `command` is replaced when a command of higher rank arrives.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Requesters, highest rank first.
-    address : int
-        Bits of a byte address.
+    Priority is as in `ReadArbiter`. A command takes a cycle besides its beats. A command waiting at `command` is
+    replaced when a command of higher rank arrives.
 
     Attributes
     ----------

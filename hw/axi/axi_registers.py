@@ -159,7 +159,6 @@ class AxiRegisters(wiring.Component):
             m.d.sync += [asked.eq(0), bus.r.valid.eq(1)]
 
     def _shown(self, item: Register) -> Value:
-        """Word returned by a read."""
         if item.name == SIGNATURE:
             return Const(self.spec.signature, _WORD)
         if item.access == "W1C":

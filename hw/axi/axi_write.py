@@ -35,17 +35,10 @@ class AxiWrite(wiring.Component):
     ----------
     bus : Out, `Write`
         AXI4 write channels, as manager. All bytes are strobed; `b.ready` is always 1.
-    stop : In(1)
-        Issue no more bursts, from this cycle until reset.
-    hold : In(1)
-        Issue no burst in this cycle; commands wait.
+    stop, hold, error, error_address
+        As in `AxiRead`.
     idle : Out(1)
         All commands are written and responded to; once stopped, all issued bursts are.
-    error : Out(2)
-        0, or the first bad response; held until reset.
-    error_address : Out, `spec.address` bits, and one more if commands have more
-        Byte address of the failed burst; the highest bit is 1 if it lies beyond the bus. Bits within a beat are 0.
-        Valid while `error` is not 0.
     """
 
     def __init__(self, spec: AxiWriteSpec, address: int = 0) -> None:
@@ -82,7 +75,6 @@ class AxiWrite(wiring.Component):
         aw, burst = self.bus.aw, splitter.o.payload
         length = burst.length[: splitter.length_bits]
         unclaimed = Signal(range(spec.depth + 2))
-        # the burst after the current burst
         waiting, following = Signal(), Signal(splitter.length_bits)
         m.d.comb += [
             splitter.drop.eq(stopped | self.stop),

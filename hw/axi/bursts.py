@@ -10,12 +10,7 @@ from ...golden.axi.bus import BEAT_COUNT_BITS
 
 
 def command(address: int, count: int = BEAT_COUNT_BITS) -> stream.Signature:
-    """Stream of transfer commands for `AxiRead`, `AxiWrite` and `CacheRam`.
-
-    Parameters
-    ----------
-    address, count : int
-        Bits of a byte address, and of a number of beats.
+    """Stream of transfer commands for `AxiRead`, `AxiWrite` and `CacheRam`, with `address` and `count` bits.
 
     Members of the payload
     ----------------------
@@ -29,11 +24,6 @@ def command(address: int, count: int = BEAT_COUNT_BITS) -> stream.Signature:
 
 def bursts(address: int) -> stream.Signature:
     """Stream of AXI4 bursts.
-
-    Parameters
-    ----------
-    address : int
-        Bits of a byte address.
 
     Members of the payload
     ----------------------

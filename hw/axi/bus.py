@@ -41,12 +41,7 @@ class _Bus(wiring.Signature):
 
 
 class Read(_Bus):
-    """Read channels of AXI4, seen from the manager.
-
-    Parameters
-    ----------
-    address, data : int
-        Bits of a byte address and of a beat.
+    """Read channels of AXI4, seen from the manager; a byte address has `address` bits, a beat `data` bits.
 
     Members
     -------
@@ -63,12 +58,7 @@ class Read(_Bus):
 
 
 class Write(_Bus):
-    """Write channels of AXI4, seen from the manager.
-
-    Parameters
-    ----------
-    address, data : int
-        Bits of a byte address and of a beat.
+    """Write channels of AXI4, seen from the manager; a byte address has `address` bits, a beat `data` bits.
 
     Members
     -------
@@ -91,12 +81,7 @@ class Write(_Bus):
 
 
 class Lite(_Bus):
-    """AXI4-Lite with 32-bit words, seen from the manager.
-
-    Parameters
-    ----------
-    address : int
-        Bits of a byte address.
+    """AXI4-Lite with 32-bit words and `address` bits of a byte address, seen from the manager.
 
     Members
     -------

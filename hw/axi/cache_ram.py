@@ -19,17 +19,10 @@ _LOW = (BEAT - 1).bit_length()
 
 
 class CacheRam(wiring.Component):
-    """Read and write beats of 128 bits, one a cycle each, independently.
+    """Memory of `beats` words of 128 bits; reads and writes a beat a cycle each, independently.
 
     Commands are the same as for `AxiRead` and `AxiWrite`. A written beat is visible to read commands from the cycle
     after `idle` rises. Addresses wrap around at the memory's size.
-
-    Parameters
-    ----------
-    beats : int
-        Depth of the memory.
-    address : int
-        Bits of a byte address.
 
     Attributes
     ----------

@@ -15,11 +15,6 @@ def first_error(
 
     Parameters
     ----------
-    m : Module
-        Owner of the registers.
-    manager : AxiRead or AxiWrite
-    splitter : BurstSplitter
-        Burst splitter of the manager.
     stopped : Signal
         Set with the error.
     bad, response, beat : Value

@@ -31,11 +31,6 @@ def beat_number(address: Value) -> Value:
 class ReadPort(wiring.Signature):
     """Reads of any length, seen from the requester.
 
-    Parameters
-    ----------
-    address : int
-        Bits of a byte address.
-
     Members
     -------
     command : Out stream of ``address`` (`address` bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
@@ -51,11 +46,6 @@ class ReadPort(wiring.Signature):
 
 class WritePort(wiring.Signature):
     """Writes of any length, seen from the requester.
-
-    Parameters
-    ----------
-    address : int
-        Bits of a byte address.
 
     Members
     -------
@@ -74,8 +64,6 @@ class CommandFault(wiring.Signature):
 
     Parameters
     ----------
-    errors : type of IntEnum
-        Error codes of the core.
     address : int
         Bits of a byte address, at least 32.
 

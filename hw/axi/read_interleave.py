@@ -23,9 +23,6 @@ class ReadInterleave(wiring.Component):
 
     Parameters
     ----------
-    ports : int
-    address : int
-        Bits of a byte address.
     most : int
         Most beats of a read.
     direct : bool
@@ -92,7 +89,6 @@ class ReadInterleave(wiring.Component):
         return m
 
     def _commands(self, m: Module, commands: list[wiring.PureInterface], reads: Fifo) -> None:
-        """Pass each command to its port."""
         asked = self.read.command
         if self.direct:
             m.d.comb += asked.ready.eq(reads.i.ready & Array(command.ready for command in commands)[self.port])

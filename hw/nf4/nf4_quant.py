@@ -157,7 +157,7 @@ class Nf4Quant(wiring.Component):
             doubled.append(Cat(sign, value[:-1] ^ sign.replicate(Q8_16.width - 1)))
         if self.spec.values == 1:
             return doubled[0], doubled[0] > largest
-        # three comparisons in parallel
+        # both comparisons with `largest` run in parallel with the comparison of the pair
         first, second = doubled
         chosen = ~word.single & (second > first)
         return Mux(chosen, second, first), (first > largest) | (~word.single & (second > largest))

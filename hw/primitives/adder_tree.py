@@ -10,8 +10,6 @@ def adder_tree(m: Module, values: Sequence[Value], name: str, reset_less: bool =
 
     Parameters
     ----------
-    m : Module
-        Owner of the registers, in its `sync` domain.
     values : sequence of Value
         2**k operands of equal width, taken as signed.
     name : str

@@ -1,4 +1,4 @@
-"""Address generator: base + index * stride, in one DSP."""
+"""Address of an array element, in one DSP."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -15,11 +15,6 @@ class AddressGenerator(wiring.Component):
     One address at a time. The unsigned multiplication of 24 x 16 bits has registers at inputs and output, to map to one
     DSP.
 
-    Parameters
-    ----------
-    address : int
-        Bits of an address, in beats or any other unit.
-
     Attributes
     ----------
     start : In(1)
@@ -27,7 +22,7 @@ class AddressGenerator(wiring.Component):
     index : In(24)
         Number of the element, from 0.
     stride : In(16)
-        Units from one element to the next, in the range of a transfer command's beats.
+        Units of an address from one element to the next, in the range of a transfer command's beats.
     base : In, `address` bits
         Address of element 0.
     done : Out(1)

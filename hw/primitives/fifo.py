@@ -15,8 +15,8 @@ class Fifo(wiring.Component):
     """First-in first-out buffer between two streams: one payload a cycle in and out, latency two cycles.
 
     The ports behave cycle by cycle like ``amaranth.lib.fifo.SyncFIFOBuffered(depth=depth + 1)``, as the unit bench
-    checks. Amaranth's FIFO compares counters for its flags and uses two carry chains for its level, which costs LUTs
-    and often a logic level (``axi_read``: 123 LUTs instead of 120), and its memory accepts no ``ram_style``.
+    checks. Amaranth's FIFO compares counters for its flags and uses two carry chains for its level: more LUTs, often a
+    logic level more (``axi_read``: 123 LUTs instead of 120). Its memory accepts no ``ram_style``.
 
     LUT, FF and most logic levels of the FIFO alone:
 
@@ -35,8 +35,6 @@ class Fifo(wiring.Component):
 
     Parameters
     ----------
-    shape : ShapeLike
-        Shape of the payload.
     depth : int
         Payloads in the memory, a power of two from 2; the output register holds one more. From 128 the memory is block
         RAM.
@@ -46,7 +44,7 @@ class Fifo(wiring.Component):
     i : In(stream.Signature(shape))
         Payloads to store. `ready` is low while the memory is full, independent of `o.ready` in the same cycle.
     o : Out(stream.Signature(shape))
-        The payloads in order, `valid` from two cycles after the transfer at `i`. `payload` is the memory's output
+        The payloads in order, `valid` from two cycles after the transfer at `i`; `payload` is the memory's output
         register.
     empty : Out(1)
         Neither the memory nor the output register holds a payload.

@@ -19,8 +19,6 @@ class Pipeline:
 
     Parameters
     ----------
-    m : Module
-        Owner of the registers, in its `sync` domain.
     stages : mapping of str to int
         Cycles from the previous stage, by name; 0 for the first stage.
     enable : ValueLike, optional
@@ -109,8 +107,6 @@ def delayed(m: Module, value: Value, cycles: int, name: str = "delayed", reset_l
 
     Parameters
     ----------
-    m : Module
-        Owner of the registers, in its `sync` domain.
     value : Value or data.View
         A view is returned as a view of the same layout.
     cycles : int

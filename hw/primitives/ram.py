@@ -15,8 +15,6 @@ def ram(platform: object, planned: MemoryShape, shape: ShapeLike | None = None) 
     ----------
     platform : MemoryPlan or None
         Plan of the block, as passed to `elaborate`; None for a memory alone on a device with all RAM types.
-    planned : MemoryShape
-        Depth and width.
     shape : ShapeLike, optional
         Shape of a word, by default an unsigned integer.
     """

@@ -11,17 +11,7 @@ from .fifo import Fifo
 class ReadyFifo(wiring.Component):
     """A `Fifo` with a word counter in front: no logic before `i.ready`.
 
-    Parameters
-    ----------
-    shape : ShapeLike
-        Shape of the payload.
-    depth : int
-        Payloads in the memory, a power of two from 2; the output register holds one more.
-
-    Attributes
-    ----------
-    i, o : In, Out, streams of the payload
-        As in `Fifo`, cycle by cycle, except that a word waits if only the output register is free.
+    Parameters and timing are as in `Fifo`, except that a word waits if only the output register is free.
     """
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:

@@ -1,4 +1,4 @@
-"""Division by a constant: multiplication by the reciprocal, rounded half to even, as in `nn.arithmetic.average`."""
+"""Division by a constant, rounded half to even, as in `nn.arithmetic.average`."""
 
 import itertools
 
@@ -13,12 +13,7 @@ from .registers import data_register
 
 
 class ReciprocalDivider(wiring.Component):
-    """Divide a number a cycle by a constant, without handshake; each partial product is one DSP with its registers.
-
-    Parameters
-    ----------
-    reciprocal : Reciprocal
-        The constant.
+    """Multiply a number a cycle by the reciprocal of a constant, without handshake; a partial product is one DSP.
 
     Attributes
     ----------

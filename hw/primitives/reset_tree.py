@@ -27,13 +27,9 @@ class ResetTree(Elaboratable):
         The component, entirely in the domain ``sync``.
     root : Value
         Registered reset of the leaves, active high.
-    loads : int
-        See `LOADS`.
 
     Attributes
     ----------
-    part : Component
-        The component.
     active : Signal
         The first leaf: one cycle after `root`, high at power-up. The component is reset at the end of its high cycles.
     loads : list of int

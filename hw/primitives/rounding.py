@@ -11,15 +11,7 @@ from .registers import data_register
 
 
 def saturate(value: Signal, width: int) -> Value:
-    """Saturate a signed number to fewer bits, combinationally.
-
-    Parameters
-    ----------
-    value : Signal
-        Taken as signed, at least `width` bits.
-    width : int
-        Bits of the signed result.
-    """
+    """Saturate a signed number of at least `width` bits to `width` bits, combinationally."""
     return Mux(_fits(value, width), value[:width], _end(value, width)).as_signed()
 
 
@@ -63,12 +55,8 @@ class RoundSaturate(wiring.Component):
 
     Parameters
     ----------
-    width : int
-        Bits of the signed input.
     drop : int
         Fraction bits of the input beyond the target's; at least 1.
-    target : Format
-        Format of the result.
 
     Attributes
     ----------
@@ -110,25 +98,13 @@ class RoundSaturate(wiring.Component):
 class NoiseSaturate(wiring.Component):
     """Round with random numbers and saturate, one number a cycle, without handshake.
 
-    Parameters
-    ----------
-    width : int
-        Bits of the signed input.
-    drop : int
-        Fraction bits of the input beyond the target's.
-    noise : int
-        Bits of a random number, less than `drop`.
-    target : Format
-        Format of the result.
-
     Attributes
     ----------
-    i : In(signed(width))
-        Number to narrow, with ``target.fraction + drop`` fraction bits. Sampled in every cycle.
-    noise : In(noise)
-        Random number, with `i`: the upper bits of the addend below the target's fraction, followed by a bit 1.
-    o, clipped
+    i, o, clipped
         As in `RoundSaturate`, with the same latency.
+    noise : In(noise)
+        Random number of fewer than `drop` bits, with `i`: the upper bits of the addend below the target's fraction,
+        followed by a bit 1.
     """
 
     LATENCY = RoundSaturate.LATENCY

@@ -27,8 +27,6 @@ class RoundingShifter(wiring.Component):
 
     Parameters
     ----------
-    width : int
-        Bits of the signed input.
     most : int
         Largest number of places.
     target : Format

@@ -10,17 +10,10 @@ from ..primitives.pipeline import Pipeline
 
 
 class PiecewiseLinear(wiring.Component):
-    """Evaluate a function, chosen among several, for a word of arguments a cycle, without handshake.
+    """Evaluate one of a table's functions for `lanes` arguments a cycle, without handshake.
 
     A lane is a fully registered DSP48E2: slope times t, plus a constant with half an output LSB added. If the sum's
     dropped bits are all zero it was a tie, and the result's last bit is cleared. Two lanes share a memory.
-
-    Parameters
-    ----------
-    table : FunctionMemory
-        The functions.
-    lanes : int
-        Arguments per cycle.
 
     Attributes
     ----------
@@ -105,7 +98,6 @@ class PiecewiseLinear(wiring.Component):
         return value
 
     def _rounded(self, total: Signal) -> Value:
-        """Sum rounded half to even, saturated if the functions can overflow."""
         drop, result = self.table.drop, self.table.functions[0].result
         tie = ~total[:drop].any()
         rounded = Cat(total[drop] & ~tie, total[drop + 1 :]).as_signed()

@@ -59,7 +59,6 @@ class ArrayPath(wiring.Component):
         return data.StructLayout({"row": shape(self.spec.partial_sums.row_number), "first": 1, "last": 1})
 
     def _weights(self, m: Module, array: TileArray, order: Fifo) -> None:
-        """Load a tile's beats from keys or weights, as its order word says."""
         spec = self.spec
         active, beat = Signal(name="loads"), Signal(range(spec.array.beats))
         *chosen, source = copies = replicas(3, "attention_tile")
@@ -162,7 +161,6 @@ class ArrayPath(wiring.Component):
         return Cat(passed & flag for passed, flag in zip((taken, *recent), short, strict=True)).any()
 
     def _sums(self, m: Module, sums: PartialSums, attention: Signal, leaves: Signal) -> None:
-        """Route complete sums to the linear layer, the scores or the contexts."""
         spec, o = self.spec, sums.o
         contexts = attention & o.payload.row[-1]
         ports = ((self.sums, ~attention), (self.scores, attention & ~contexts), (self.contexts, contexts))

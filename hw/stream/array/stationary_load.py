@@ -37,7 +37,7 @@ class StationaryLoad(wiring.Component):
             m.d.sync += [number.eq(following), writes.eq(writes ^ final)]
         m.d.comb += begun.eq(taken & (number == 0))
         m.d.sync += tiles.eq(tiles + begun - emptied)
-        # the registered row, and its write in the next cycle
+        # the row, written in the next cycle
         row = [Signal(shape(Q4_14), name=f"row{lane}", reset_less=True) for lane in range(spec.lanes)]
         zero = Value.cast(word.zero)
         for lane, value in enumerate(elements(word.value, spec.streams()["i"].fields[0])):
@@ -115,7 +115,7 @@ class StationaryLoad(wiring.Component):
         return stays
 
     def _read(self, m: Module, memories: list[memory.Memory], ends: Value, emptied: Signal) -> None:
-        """Read complete tiles, a beat a cycle; a read may directly follow the write of a tile's last key."""
+        """Read tiles, a beat a cycle; a read follows the writes of a tile's last key closely, never overtakes them."""
         spec, ended, complete = self.spec, Signal(), Signal(range(3))
         reads, beat = Signal(), Signal(range(2 * spec.beats))
         m.d.comb += reads.eq(complete.any() & (~self.o.valid | self.o.ready))

@@ -96,11 +96,6 @@ class TileColumn(wiring.Component):
 
     Weights, shadow weights, products and partial sums are registers of one DSP per lane.
 
-    Parameters
-    ----------
-    lanes : int
-        Inputs of the column, an even number.
-
     Attributes
     ----------
     x : In, array of lanes values of 24 bits

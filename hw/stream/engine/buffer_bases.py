@@ -16,11 +16,6 @@ BUFFERS = ("source", "second", "third", "other", "destination")
 class BufferBases(wiring.Component):
     """Multiply the first rows of an instruction's buffers by the capacity, one buffer a cycle.
 
-    Parameters
-    ----------
-    chunks : ChunkLayout
-        Geometry of the activation memory.
-
     Attributes
     ----------
     start : In(1)

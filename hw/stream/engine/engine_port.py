@@ -33,27 +33,16 @@ def chunk_values(chunks: ChunkLayout) -> data.StructLayout:
 
 
 class EnginePort(wiring.Signature):
-    """One forward pass of the engine, seen from the trainer.
+    """One forward pass of the engine, seen from the trainer; plus and minus rows, one set per perturbation sign.
 
     The trainer sends the sentences of a pass and the rows of their tokens. Then it starts the engine, sends all
-    instructions of the program, and finally reads the results. A pass holds plus and minus rows, one set per
-    perturbation sign.
-
-    Parameters
-    ----------
-    chunks : ChunkLayout
-        Geometry of the activation memory.
-    sequencer : ProgramSequencerSpec
-        Source of instructions; `sums` bounds the rows of a pass, both signs together.
-    offsets : WordOffsetsSpec
-        Source of delta offsets.
-    address : int
-        Bits of a byte address.
+    instructions of the program, and finally reads the results. Parameter `sequencer` bounds the rows of a pass, both
+    signs together, by its `sums`.
 
     Members
     -------
     load : Out(1)
-        Begin a pass, one cycle; its sentences and samples follow. Members up to `weights` stay stable until `done`.
+        Begin a pass, one cycle; sentences and samples follow. Members up to `weights` stay stable until `done`.
     start : Out(1)
         Run the program, one cycle, after `loaded` and after all sentences.
     rows, sentences, longest : Out

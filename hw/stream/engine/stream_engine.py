@@ -45,14 +45,8 @@ class StreamEngine(wiring.Component):
 
     Parameters
     ----------
-    spec : StreamEngineSpec
-        Sizes and blocks of the engine.
-    sequencer : ProgramSequencerSpec
-        Source of instructions.
-    offsets : WordOffsetsSpec
-        Source of delta offsets.
-    address : int
-        Bits of a byte address.
+    sequencer, offsets : ProgramSequencerSpec, WordOffsetsSpec
+        Sources of instructions and of delta offsets.
 
     Attributes
     ----------
@@ -179,7 +173,6 @@ class StreamEngine(wiring.Component):
             m.d.comb += alike(stream.payload, vector.payload)
 
     def _array(self, m: Module) -> None:
-        """Connect the array's rows, weights, tile order and sums."""
         array, linear, attention, memory, feed = self.array, self.linear, self.attention, self.memory, self.feed
         layer = self._works[Unit.VALUES]
         rows, fields, tag = self.memory.rows, array.rows.payload, list(self.spec.array.row_fields)
@@ -212,7 +205,6 @@ class StreamEngine(wiring.Component):
         ]
 
     def _attention(self, m: Module) -> None:
-        """Connect tiles of keys and values, softmax and division."""
         array, attention, softmax, scale = self.array, self.attention, self.softmax, self.scale
         keys, tile = self.memory.keys, self.stationary.i
         turn, part, zero = (getattr(tile.payload, name) for name in ("turn", "part", "zero"))
@@ -277,7 +269,6 @@ class StreamEngine(wiring.Component):
         return asked
 
     def _sentences(self, m: Module) -> None:
-        """Connect the sentence table to the active unit, and the loaders to the trainer."""
         table, port = self.table, self.port
         wiring.connect(m, wiring.flipped(port.sentence), table.sentence)
         users = {unit: block.sentences for unit, block in self.units.items() if hasattr(block, "sentences")}
@@ -309,7 +300,6 @@ class StreamEngine(wiring.Component):
     # -- operations ----------------------------------------------------------------------------------------------------
 
     def _operations(self, m: Module) -> None:
-        """Assemble each unit's operation from the instruction and the pass."""
         instruction, port, bases = self._held, self.port, self.bases
         linear = instruction.kind == Kind.LINEAR
         shared = {
@@ -410,7 +400,6 @@ class StreamEngine(wiring.Component):
                 self._end(m, last, pooled, turned)
 
     def _begin(self, m: Module, waits: dict[Any, Signal], turned: Signal) -> None:
-        """Issue the operation to its unit; a linear layer uses two."""
         kind = self._held.kind
         with m.Switch(kind):
             with m.Case(Kind.NORM):

@@ -30,13 +30,6 @@ class Unit(IntEnum):
 class UnitChoice:
     """Select registers of the active unit, and demultiplexers and multiplexers of streams.
 
-    Parameters
-    ----------
-    m : Module
-        Module of the registers.
-    columns : int
-        Values of a word.
-
     Attributes
     ----------
     unit : Signal

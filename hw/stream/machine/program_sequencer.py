@@ -175,5 +175,4 @@ class ProgramSequencer(wiring.Component):
 
 
 def _has_place(reason: Value) -> Value:
-    """Whether a reason belongs to a numbered operation."""
     return ((reason >= Reason.KIND) & (reason <= Reason.LAST)) | (reason == Reason.CUT)

@@ -88,7 +88,6 @@ class ActivationMemory(wiring.Component):
         return accepted
 
     def _write(self, m: Module, narrow: list[memory.Memory], wide: memory.Memory) -> None:
-        """Write the chunk accepted in the previous cycle."""
         word, values = self.write.payload, self.spec.streams()["write"].fields[-1]
         address, chunk = (
             Signal(len(Value.cast(field)), name=name, reset_less=True)

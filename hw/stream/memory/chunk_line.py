@@ -11,11 +11,6 @@ from ...ports import shape
 class ChunkLine(wiring.Component):
     """Step through the groups of a value: ``line`` plus a row number is the address of the row's chunk.
 
-    Parameters
-    ----------
-    layout : ChunkLayout
-        Lanes, columns, rows.
-
     Attributes
     ----------
     start : In(1)

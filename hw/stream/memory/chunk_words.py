@@ -15,8 +15,6 @@ class ChunkWords(wiring.Component):
 
     Parameters
     ----------
-    width : int
-        Bits of a word.
     words : int
         Words of a chunk, a power of two.
     depth : int

@@ -169,7 +169,6 @@ class AttentionBlocks(wiring.Component):
         return m
 
     def _lines(self, m: Module, settings: data.View) -> tuple[ChunkLine, ChunkLine]:
-        """Address counters over the groups of queries and of keys."""
         m.submodules.query_line = query_line = ChunkLine(self.spec.layout)
         m.submodules.key_line = key_line = ChunkLine(self.spec.layout)
         m.d.comb += [query_line.stride.eq(settings.stride), key_line.stride.eq(settings.stride)]

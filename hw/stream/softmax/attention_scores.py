@@ -175,7 +175,6 @@ class AttentionScores(wiring.Component):
         m.d.sync += kept.eq(Mux(fresh | (largest > known), largest, known))
 
     def _count(self, m: Module, pipeline: Pipeline, seen: Value, clips: Placed) -> None:
-        """Count clipped values per bank."""
         hits = clips.at("exponent") & Cat(seen, seen)
         count = Signal(range(len(hits) + 1), reset_less=True)
         m.d.sync += count.eq(sum(hits))

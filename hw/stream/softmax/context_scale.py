@@ -97,7 +97,6 @@ class ContextScale(wiring.Component):
         m.submodules.table = table = ram(platform, spec.inverse_memory)
         write, read = table.write_port(), table.read_port(domain="comb")
         full, into, out = Signal(2), Signal(), Signal()
-        # the bank of the next sums is full
         complete = Signal()
         query = Signal.like(sums.query)
         halvings = inverse.exponent - spec.exponents[0]

@@ -36,8 +36,6 @@ class KeyTiles(wiring.Component):
 
     Parameters
     ----------
-    layout : StructLayout
-        Result of `block_layout`.
     size : int
         Keys of a tile, a power of two.
 

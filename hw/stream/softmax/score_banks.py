@@ -99,5 +99,4 @@ class ScoreBanks(wiring.Component):
         return m
 
     def _row(self, place: data.View) -> Value:
-        """Row address of a word."""
         return Cat(place.query, place.part[exact_log2(self.spec.lanes // self.spec.exponentials) :])

@@ -39,7 +39,6 @@ class LayerNorm(wiring.Component):
         spec = self.spec
         self._active, self._loaded = Signal(), Signal()
         self._settings = settings = Signal.like(self.operation.payload, reset_less=True)
-        # lane and word of the last feature
         self._lane, self._word = Signal(exact_log2(spec.lanes)), Signal(range(1 << (spec.words - 1).bit_length()))
         last = Signal(len(self._lane) + len(self._word), reset_less=True)
         begin = Signal()

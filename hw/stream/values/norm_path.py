@@ -38,7 +38,6 @@ class NormPath(wiring.Component):
                 if name != "rows"
             ),
         ]
-        # index of a row's last word
         words = exact_log2(spec.columns // spec.norm_lanes)
         self._last_word = Signal(len(settings.features) - exact_log2(spec.norm_lanes), reset_less=True)
         with m.If(begin):
@@ -73,7 +72,6 @@ class NormPath(wiring.Component):
         return line, row
 
     def _read(self, m: Module, begin: Value, words: int) -> None:
-        """Request all chunks."""
         reading, chunk, read = (
             Signal(name="reading"),
             Signal.like(self._last_word[words:], reset_less=True),
@@ -98,7 +96,6 @@ class NormPath(wiring.Component):
         return (self._settings.rows << 1) - 1
 
     def _take(self, m: Module, norm: LayerNorm, begin: Value, words: int) -> None:
-        """Pass the words of chunks to the norm."""
         word, row = (
             Signal.like(self._last_word, name="word", reset_less=True),
             Signal(self.spec.count.width, reset_less=True),

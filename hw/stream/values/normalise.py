@@ -11,8 +11,6 @@ def normalise(m: Module, value: Value) -> tuple[Value, Value]:
 
     Parameters
     ----------
-    m : Module
-        Owner of the registers, in its `sync` domain.
     value : Value
         Unsigned, wider than `MANTISSA` bits.
 
@@ -34,5 +32,5 @@ def normalise(m: Module, value: Value) -> tuple[Value, Value]:
 
 
 def normalise_latency(width: int) -> int:
-    """Cycles of `normalise` for a number of `width` bits."""
+    """Cycles of `normalise`."""
     return width.bit_length()

@@ -13,14 +13,10 @@ def operand_reads(m: Module, reads: Any, operands: Any, wants: Value, takes: Val
 
     Parameters
     ----------
-    m : Module
-        Owner of the counter.
     reads, operands : stream interfaces
         Ports of the block; their `valid` and `ready` are driven.
-    wants : Value
-        The block requests a chunk.
-    takes : Value
-        The block can accept a chunk.
+    wants, takes : Value
+        The block requests a chunk, and can accept a chunk.
 
     Returns
     -------

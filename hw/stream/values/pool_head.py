@@ -35,7 +35,6 @@ class PoolHead(wiring.Component):
         m.submodules.destination = destination = ChunkLine(spec.layout)
         m.submodules.average = average = PoolAverage(spec.columns, spec.longest)
         m.submodules.unit = unit = UnitRows(spec)
-        # index of the last chunk
         last = Signal(range(-(-spec.features // spec.columns)), reset_less=True)
         # chunks after the present chunk, a flag for none, and the same flag of the next chunk
         self._item, self._behind, self._last = Signal(range(spec.sums)), Signal.like(last), last
@@ -211,5 +210,4 @@ class PoolHead(wiring.Component):
 
 
 def _place(payload: Any, line: ChunkLine, row: Value) -> list[Any]:
-    """Assign the address of a row's chunk."""
     return [payload.wide.eq(line.in_wide), payload.address.eq(line.line + row), payload.part.eq(line.part)]

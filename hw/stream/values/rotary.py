@@ -111,7 +111,6 @@ class Rotary(wiring.Component):
         return loaded, begin
 
     def _states(self, m: Module, reader: HeadWalk, turn: HeadTurn, loaded: Signal, begin: Signal) -> None:
-        """Run an operation: each position, and its sentences."""
         settings, sentence = self._settings, self.sentences.payload
         position, item, free = Signal(self.spec.row.width), Signal(self.spec.row.width), Signal()
         row = Signal(self.spec.row.width)

@@ -156,7 +156,6 @@ class RowDeviation(wiring.Component):
         whole = register(m, "whole", first + second, Q11_16.width)
         about = register(m, "about", sums.at("second rest") + rest)
         difference = register(m, "difference", (rest << 1) - self.features)
-        # round to nearest, ties to even
         up = register(m, "up", ~difference[-1] & (difference.any() | whole[0]))
         whole, about = (
             pipeline.place("difference", value, name, reset_less=True).at("rounding")

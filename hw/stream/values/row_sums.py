@@ -20,11 +20,6 @@ class RowSums(wiring.Component):
 
     A square is two products. Each lane adds its products to the previous lane's partial sum, a cycle later.
 
-    Parameters
-    ----------
-    lanes : int
-        Values of a word.
-
     Attributes
     ----------
     enable : In(1)

@@ -184,7 +184,6 @@ class ValuePath(wiring.Component):
         m.d.comb += [
             step.eq(place.valid & ~target.end & ~target.empty & result.valid & free),
             empty.eq(place.valid & target.empty & free),
-            # the last write was accepted
             end.eq(place.valid & target.end & ~write.valid & (~self.done.valid | self.done.ready)),
             result.ready.eq(step),
             place.ready.eq(ends | end),
@@ -244,7 +243,6 @@ class _Word(NamedTuple):
 
 
 def _held(name: str, value: Any) -> Signal:
-    """Register of a setting."""
     return Signal(len(Value.cast(value)), name=name, reset_less=True)
 
 
@@ -253,5 +251,4 @@ def _value(word: Value, lane: int) -> Value:
 
 
 def _lanes(part: Any) -> list[Value]:
-    """Values at the output of a pipeline."""
     return elements(part.o.payload.value, part.spec.streams()["o"].fields[0])

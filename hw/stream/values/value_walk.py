@@ -94,7 +94,6 @@ class ValueWalk(wiring.Component):
         return m
 
     def _issue(self, m: Module, source: Any) -> None:
-        """Request a job's operands, then queue the job."""
         valid, job, again, done = source.valid, source.payload, Signal(), Signal()
         second = ~job.asks[0] | again
         space = (~job.passes | self.words.ready) & (~job.writes | self.results.ready)

@@ -19,11 +19,6 @@ _BELOW = 2
 class OffsetRounding(wiring.Component):
     """Clip a sum to the deltas' range, shift it to a fraction, and round half to even; a number a cycle.
 
-    Parameters
-    ----------
-    width : int
-        Bits of a sum.
-
     Attributes
     ----------
     total : In, signed

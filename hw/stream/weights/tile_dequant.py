@@ -159,7 +159,7 @@ class TileDequant(wiring.Component):
             m.d.comb += [
                 dequant.i.valid.eq(entering),
                 dequant.o.ready.eq(self.o.ready),
-                # the dequantiser's result has one fraction bit less than a weight of 18 bits
+                # scale doubled: the dequantiser shifts one place further than weights of 18 bits need
                 dequant.i.payload.scale.eq(Cat(Const(0, 1), stored)),
                 *(code.eq(chosen[lane * CODE.width :][: CODE.width]) for code, lane in zip(inputs, lanes, strict=True)),
                 *(weights[lane].eq(value[: WEIGHT.width]) for value, lane in zip(results, lanes, strict=True)),

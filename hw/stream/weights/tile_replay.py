@@ -71,7 +71,6 @@ class TileReplay(wiring.Component):
         """Fill one bank while the other is read, in one long method: all flags depend on the two banks."""
         m = Module()
         spec, w = self.spec, self.w
-        # bank being filled, and bank being read
         fill, drain = Signal(), Signal()
         # first tile present, second tile present; either needs a word of offsets, and their OR
         present, both, current, following, waits = Signal(), Signal(), Signal(), Signal(), Signal()
@@ -153,7 +152,6 @@ class TileReplay(wiring.Component):
     def _memories(
         self, platform: object, m: Module, fill: Signal, drain: Signal, index: Signal, side: Signal, move: Signal
     ) -> list[Signal]:
-        """Weights of the beat being read, for one sign."""
         (planned,) = self.spec.memories
         weights = []
         for lane in range(self.spec.width):

@@ -67,7 +67,6 @@ class TileWeights(wiring.Component):
         payloads, failed = (dequant.o.payload, dequant.v.payload), Signal(reset_less=True)
         m.d.comb += is_final.eq(Mux(complete, Mux(settings.coded, *(word.last for word in payloads)), final))
         m.d.sync += final.eq(is_final)
-        # correct the tile if its tensor has remaining corrections
         corrects = Signal()
         with m.If(complete):
             m.d.sync += [
@@ -308,7 +307,7 @@ class Settings(NamedTuple):
     tuned, numbered, row : Signal
         Offset words belong to tiles; to corrections or values; to a table row.
     first, number, within : Signal
-        Lane of a word's first value, lane of the next value, values of the word so far.
+        Offset index of a word's first value, of the next value; values of the word so far.
     remaining, corrected, single : Signal
         Remaining corrections; flags for any, and for exactly one.
     """
@@ -328,7 +327,7 @@ class Settings(NamedTuple):
 
     @classmethod
     def of(cls, spec: TileWeightsSpec) -> "Settings":
-        """Create the registers."""
+        """Registers of the widths in `spec`."""
         fields = {field.name: field for field in spec.streams()["operation"].fields}
         number = fields["first"].width
         widths = {"first": number, "number": number, "remaining": fields["corrections"].width}

@@ -27,12 +27,6 @@ _CORRECTIONS = 2
 class WeightFeed(wiring.Component):
     """Deliver the tensors of instructions in order, with prefetch of the following tensors.
 
-    Parameters
-    ----------
-    spec : WeightFeedSpec
-    address : int
-        Bits of a byte address.
-
     Attributes
     ----------
     operation : In, stream of the fields of `golden.stream.weights.tensor_sequencer.PassInstruction`
@@ -63,7 +57,6 @@ class WeightFeed(wiring.Component):
         self.reads = TileStream(replace(spec.stream, address=address))
         ours, stored, reads = (members(part.spec) for part in (self.sequencer, self.weights, self.reads))
         fields = dict(self.sequencer.offsets.payload.shape())
-        # `count` of a command is its number of words
         request = {{"words": "count"}.get(name, name): field.shape for name, field in fields.items()}
         super().__init__(
             {
@@ -134,7 +127,6 @@ class WeightFeed(wiring.Component):
 
 
 def _connected(m: Module, source: stream.Interface, taken: stream.Interface) -> None:
-    """Connect streams whose payloads have the same bits."""
     m.d.comb += [
         taken.valid.eq(source.valid),
         Value.cast(taken.payload).eq(Value.cast(source.payload)),

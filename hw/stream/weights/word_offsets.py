@@ -145,7 +145,6 @@ class WordOffsets(wiring.Component):
         probe(self, fsm, free=free)
 
     def _begin(self, m: Module, nothing: Value, requests: Value) -> None:
-        """Begin the rows or words of an accepted command, if its count is not 0."""
         m.next = "WALK"
         with m.If(nothing):
             m.next = "DRAIN"

@@ -14,8 +14,6 @@ class WordPlace(wiring.Component):
 
     Parameters
     ----------
-    times : int
-        Number of rows.
     n, turn : int
         Numbers of a row, and the rotation of a row per pass through all rows.
 

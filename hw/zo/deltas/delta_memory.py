@@ -32,7 +32,6 @@ class DeltaMemory(wiring.Component):
 
     Parameters
     ----------
-    rows : Rows
     numbers : PerturbationNumbers
         Format, latency and partition of a word's numbers.
     shared : wiring.Signature, optional
@@ -55,16 +54,8 @@ class DeltaMemory(wiring.Component):
         Numbers of the part, `PerturbationNumbers.latency` cycles later.
     offsets : Out, `OffsetRow`
         Offsets of a part of a word.
-    load : In stream of beats
-        Images of all words, one after another; always ready, only without a walk in progress.
-    loaded : Out, 1
-        The last beat of an image has arrived; one cycle.
-    save : Out stream of beats
-        The image of all words, once after each `begin_save`.
-    begin_save : In, 1
-        One cycle, only without a walk in progress.
-    saved : Out, 1
-        The last beat of an image is accepted; one cycle.
+    load, loaded, save, begin_save, saved
+        As in `DeltaRows`, only without a walk in progress.
     written : Out, 1
         Deltas change in this cycle: part `written_part` of word `written_word` becomes `written_row`.
     written_word : Out, range(rows)
@@ -227,7 +218,6 @@ class DeltaMemory(wiring.Component):
             m.next = "REST"
 
     def _gap_state(self, m: Module, registers: WalkRegisters) -> None:
-        """Skip the words of the gap, and end the walk."""
         rest_of_gap = registers.rest_of_gap
         with m.State("REST"), m.If(self.valid):
             m.d.comb += [
@@ -242,7 +232,6 @@ class DeltaMemory(wiring.Component):
     def _compute(self, m: Module, issue: Issue) -> None:
         """Multiply and add; write the sums back, or round them to offsets."""
         control, walk, total_cycles = self.control, issue.walk, self._total_cycles
-        # the factor k, aligned with the numbers
         coefficient, factor = Signal(shape(COEFFICIENT)), Signal(shape(COEFFICIENT), reset_less=True)
         with m.If(walk == Walk.UPDATE):
             m.d.comb += coefficient.eq(control.coefficient)

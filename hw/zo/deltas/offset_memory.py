@@ -17,11 +17,6 @@ FOLDED_READ = 3
 class MinusOffsets(wiring.Signature):
     """Minus offsets of a part of a word, one cycle after the plus offsets.
 
-    Parameters
-    ----------
-    width : int
-        Numbers of a part.
-
     Attributes
     ----------
     follow : Out, 1
@@ -77,7 +72,6 @@ class OffsetMemory(wiring.Component):
 
     Parameters
     ----------
-    rows : Rows
     numbers : PerturbationNumbers
         Partition of a word's numbers.
     offsets : Offsets
@@ -119,7 +113,6 @@ class OffsetMemory(wiring.Component):
         for cycle in range(rows.weight_rows):
             chosen = weights_row & (word[:within] == cycle)
             for part in range(self.parts):
-                # the last part may be narrower
                 weights = ram(platform, memories[0 if part < self.parts - 1 else -1])
                 m.submodules[f"weights{cycle}_{part}"] = weights
                 into, port = weights.write_port(), weights.read_port()

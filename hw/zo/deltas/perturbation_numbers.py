@@ -22,8 +22,6 @@ class PerturbationNumbers(wiring.Component):
 
     Parameters
     ----------
-    spec : Generator
-        Generator of n numbers a word.
     parts : int
         Parts of a word, 1 or 4. Part p starts at number ``p width``; the last part is padded with zeros.
 

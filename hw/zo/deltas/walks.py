@@ -41,11 +41,6 @@ class WalkControl(wiring.Signature):
     The walks of a sequence use consecutive perturbations. The last walk returns to the mark in a `SIDES` walk, and sets
     the mark in an `UPDATE` walk.
 
-    Parameters
-    ----------
-    cuts : int
-        Number of available cuts.
-
     Attributes
     ----------
     start : Out, 1
@@ -90,11 +85,6 @@ class WalkControl(wiring.Signature):
 class Issue:
     """The word part issued in a cycle; product and sum follow in later cycles.
 
-    Parameters
-    ----------
-    rows : int
-        Rows of deltas.
-
     Attributes
     ----------
     valid : 1
@@ -124,11 +114,8 @@ class WalkRegisters:
 
     Parameters
     ----------
-    rows : Rows
     cycles : int
         Cycles for the offsets of a word.
-    gap : Signal
-        Words of a gap, for their width.
 
     Attributes
     ----------
@@ -168,7 +155,6 @@ class RangeBounds:
 
     Parameters
     ----------
-    rows : Rows
     cycles : int
         Cycles for the offsets of a word.
 

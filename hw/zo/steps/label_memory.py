@@ -15,9 +15,9 @@ class SampleLabels(wiring.Signature):
     Attributes
     ----------
     label : Out stream of `LABEL_BITS` bits
-        Labels in sample order; a label is present when its sample is computed.
+        See `LabelMemory.i`.
     sample : Out, 1
-        First computation of a step's next sample: its label is consumed. One cycle.
+        See `LabelMemory.sample`.
     """
 
     def __init__(self) -> None:

@@ -31,8 +31,6 @@ class OrderJob(wiring.Signature):
 
     Parameters
     ----------
-    address : int
-        Bits of a byte address.
     further : mapping of str to int, optional
         Bits of further members, by name.
 
@@ -66,11 +64,8 @@ class OrderList(wiring.Component):
 
     Parameters
     ----------
-    job : OrderJob
     errors : type of IntEnum
         Error codes of the core, with ``BAD_STEP``, ``BAD_INDEX`` and ``BAD_LABEL``.
-    address : int
-        Bits of a byte address.
     before, behind : mapping of str to member
         Ports of the subclass, listed before and after the port `step`.
 

@@ -20,11 +20,6 @@ SUMMARY = data.StructLayout({"position": 32, "coefficient": shape(COEFFICIENT), 
 class RecordWriter(wiring.Component):
     """Write records in the format of `golden.zo.memory_layout.ZerothOrderLayout.records_image`, a beat per command.
 
-    Parameters
-    ----------
-    address : int
-        Bits of a byte address.
-
     Attributes
     ----------
     start : In, 1

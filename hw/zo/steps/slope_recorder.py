@@ -30,8 +30,6 @@ class SlopeRecorder(wiring.Component):
     ----------
     classes : int
         Logits of a sample.
-    address : int
-        Bits of a byte address.
     loss : str
         See `golden.nn.arithmetic.loss`.
 
@@ -94,7 +92,6 @@ class SlopeRecorder(wiring.Component):
             records.batch.eq(self.batch),
             self.empty.eq(records.empty),
         ]
-        # a loss difference goes to both coefficient and record
         done, last = Signal(self.last_sample.shape()), Signal()
         moved = loss.o.valid & coefficient.i.ready & records.sample.ready
         m.d.sync += last.eq(done == self.last_sample)

@@ -13,11 +13,6 @@ from ...ports import layout
 class StateLoader(wiring.Component):
     """Send the bits of a state image serially, lowest bit of a beat first.
 
-    Parameters
-    ----------
-    spec : Generator
-        The generator.
-
     Attributes
     ----------
     beats : In stream of beats

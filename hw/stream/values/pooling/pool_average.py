@@ -17,13 +17,6 @@ class PoolAverage(wiring.Component):
     Values are stored with the sign bit inverted, so sums are unsigned and quotients are offset by half the range.
     During the division a register holds quotient bits at the bottom and the remainder, less than the count, at the top.
 
-    Parameters
-    ----------
-    columns : int
-        Values of a chunk.
-    longest : int
-        Most chunks of a sum.
-
     Attributes
     ----------
     value : In, array of Q11.16

@@ -123,7 +123,6 @@ class UnitLanes(wiring.Component):
         return largest
 
     def _total(self, m: Module, flag: Value, products: list[Signal]) -> Signal:
-        """Sum of the row's squares."""
         pairs = [register(m, f"pair{first}", products[first] + products[first + 1]) for first in (0, 2)]
         four = register(m, "four", pairs[0] + pairs[1])
         total, present = (

@@ -231,7 +231,6 @@ class HeadTurn(wiring.Component):
             m.d.sync += self.clipped.eq(0)
 
     def _keys(self, m: Module, ends: Value) -> Signal:
-        """Whether the current head is a key head."""
         head, keys, final = Signal.like(self.heads), Signal(), Signal()
         last_heads = [
             register(m, f"last_head{number}", count - 1) for number, count in enumerate((self.heads, self.key_heads))
