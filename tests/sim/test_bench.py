@@ -1,4 +1,4 @@
-"""Objections of the bench's monitors: words withdrawn or changed before they are taken, on streams and on AXI."""
+"""Objections of the bench's monitors: words withdrawn or changed before acceptance, on streams and on AXI."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""Sources that Verilator writes are compiled with one precompiled header, which is the same for all designs."""
+"""Verilator's sources are compiled with one precompiled header, equal for all designs."""
 
 import os
 import shlex
@@ -24,7 +24,7 @@ done
 
 @pytest.fixture
 def compiled(tmp_path):
-    """Compiler's command lines for a design, by what is read, with what is read beside it."""
+    """Compiler command lines of a design, by source, with the included files."""
     (tmp_path / "compiler").write_text(COMPILER)
     (tmp_path / "compiler").chmod(0o755)
 
@@ -59,7 +59,7 @@ def test_each_source_reads_the_header_of_its_kind(compiled):
     for name, words in own.items():
         kind = "slow" if "Slow" in name else "fast"
         assert words[words.index("-include") + 1] == f"runtime.{kind}"
-        # a header that was precompiled with other options is not taken
+        # a header precompiled with other options is not used
         precompiled = found[f"runtime.{kind}.gch"]
         options = {word for word in words if word.startswith(("-O", "-D", "-std", "-f"))}
         assert options == {word for word in precompiled if word.startswith(("-O", "-D", "-std", "-f"))}

@@ -1,4 +1,4 @@
-"""A bench that passes on a wrong bit is a bug: every mutation of golden or of the RTL must be seen."""
+"""A bench that passes on a wrong bit is a bug: every mutation of golden or of the RTL must be detected."""
 
 import dataclasses
 import importlib
@@ -59,10 +59,10 @@ def test_a_changed_parameter_of_golden_is_seen(spec, change, fast_simulator):
 
 
 FAST = ("urng", "perturb", "nf4_quant", "sparse_add")
-"""Blocks whose outputs differ in kind; the slow tests have all."""
+"""Blocks with different kinds of output; the slow tests have all."""
 
 
-# whole cores have tests of their own, with smaller networks
+# whole cores have separate tests, with smaller networks
 @pytest.mark.parametrize(
     "block",
     [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in BLOCKS if name not in CORES],
@@ -71,7 +71,7 @@ def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator)
     spec = build(BLOCKS[block], SMALLER.get(block, "").split())
     phases = scenario(spec, np.random.default_rng(0), 130)
     told = next(phase for phase in phases if phase.expected)
-    # of several outputs the first one that the phase has words of
+    # the first output for which the phase has words
     name, words = next(item for item in told.expected.items() if all(len(column) for column in item[1].values()))
     field, column = next(iter(words.items()))
     flipped = column.copy()
@@ -80,7 +80,7 @@ def test_one_flipped_bit_of_goldens_words_is_one_mismatch(block, fast_simulator)
     told.expected[name][field] = flipped
     phases_with_it = sum(one.expected.get(name) is words for one in phases)
     verdict = verify_phases(spec, phases, fast_simulator)
-    # at full speed, stalled, after resets in the middle; and with outputs held back, where there is a stream of them
+    # at full speed, stalled, after resets in the middle; and for output streams with outputs held back
     tests = 3 + any(stream.direction == "out" for stream in spec.streams().values())
     assert verdict.mismatches == tests * phases_with_it
     assert f"{name}.{field}[{column.shape[1] - 1}] word {word}" in verdict.differences[0]

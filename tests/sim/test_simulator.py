@@ -1,4 +1,4 @@
-"""Builds are cached: what has not changed is not built again, and what has changed is."""
+"""Builds are cached: only a changed design is built again."""
 
 import dataclasses
 import re
@@ -16,7 +16,7 @@ SPEC = UrngSpec(n=3, bits=4)
 
 @pytest.fixture
 def built(tmp_path, monkeypatch, fast_simulator):
-    """Build a design; which simulators ran to do it."""
+    """Build a design; the simulators that ran."""
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))
     real, builds = module._build_in, []
 

@@ -1,4 +1,4 @@
-"""Random lengths, and the two jobs of a block whose bench module gives a stimulus alone."""
+"""Random lengths, and the two jobs of a block whose bench module provides only a stimulus."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Host and memory for tests of the user's own: the tests in `testbench_tests.py`, run in a simulator."""
+"""Host and memory for users' tests: the tests of `testbench_tests.py` in a simulator."""
 
 import os
 from pathlib import Path
@@ -15,7 +15,7 @@ TESTS = Path(__file__).parents[1]
 
 @pytest.fixture(name="failures")
 def _failures(monkeypatch, fast_simulator):
-    """Run a module with cocotb's tests on a small core: what failed."""
+    """Failures of a cocotb test module on a small core."""
 
     def run(module):
         monkeypatch.setenv(

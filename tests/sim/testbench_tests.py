@@ -1,4 +1,4 @@
-"""Tests in cocotb of host and memory around a core; `test_testbench.py` runs them."""
+"""Tests in cocotb of host and memory around a core, run by `test_testbench.py`."""
 
 import cocotb
 import numpy as np
@@ -14,7 +14,7 @@ LOAD = SPEC.registers.commands["LOAD"]
 
 
 def refused(function, *arguments):
-    """The message of the error that a function raises."""
+    """Message of the error that a function raises."""
     try:
         function(*arguments)
     except UserError as error:
@@ -24,7 +24,7 @@ def refused(function, *arguments):
 
 @cocotb.test()
 async def buffers_are_in_the_memory(dut):
-    """Flush and invalidate copy; buffers are apart, the second one beyond 32 bits."""
+    """Flush and invalidate copy; buffers do not overlap, and the second lies above 32 bits."""
     memory = memory_for(dut)
     first, second = memory.allocate(2 * 4096), memory.allocate(5)
     assert (first.device_address, second.device_address) == (BASE, 1 << 32)
@@ -40,7 +40,7 @@ async def buffers_are_in_the_memory(dut):
 
 @cocotb.test()
 async def registers_are_read_and_written(dut):
-    """The driver reads the signature, and refuses another one."""
+    """The driver reads the signature, and refuses another signature."""
     host = host_for(dut, SPEC)
     await host.reset()
     assert await host.run(lambda core: core.signature) == SPEC.signature
@@ -50,7 +50,7 @@ async def registers_are_read_and_written(dut):
 
 @cocotb.test()
 async def a_register_that_is_none_is_an_error(dut):
-    """What the core refuses on the register bus is an error of the host."""
+    """An access that the core's register bus refuses is an error of the host."""
     host = host_for(dut, SPEC)
     await host.reset()
     offsets = {register.offset for register in SPEC.registers.map}
@@ -64,7 +64,7 @@ async def a_register_that_is_none_is_an_error(dut):
 
 @cocotb.test()
 async def a_command_without_an_end_is_an_error(dut):
-    """The interrupt is waited for up to the limit."""
+    """The host waits for the interrupt up to the limit."""
     memory = memory_for(dut)
     host = host_for(dut, SPEC, memory, limit=50)
     await host.reset()
@@ -77,7 +77,7 @@ async def a_command_without_an_end_is_an_error(dut):
 
 @cocotb.test()
 async def a_reset_at_any_time(dut):
-    """A reset in the middle of a command; the next job is right."""
+    """After a reset in the middle of a command the next job is right."""
     memory = memory_for(dut, stall=0.2, seed=3)
     host = host_for(dut, SPEC, memory, stall=0.2, seed=4)
     await host.reset()
@@ -94,7 +94,7 @@ async def a_reset_at_any_time(dut):
 
 @cocotb.test()
 async def memory_errors_reach_the_driver(dut):
-    """A range of addresses that answers with an error ends the command with that error."""
+    """An address range with error responses ends the command with the right error."""
     memory = memory_for(dut)
     host = host_for(dut, SPEC, memory)
     await host.reset()

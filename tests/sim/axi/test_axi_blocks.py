@@ -1,4 +1,4 @@
-"""The blocks with AXI buses against golden, and what the bench around them objects to."""
+"""Blocks with AXI buses against golden, and objections of their bench."""
 
 import dataclasses
 
@@ -24,7 +24,7 @@ VARIATIONS = [
 
 @pytest.mark.parametrize("spec", VARIATIONS, ids=str)
 def test_variation(spec, fast_simulator):
-    # a beat of 4 bytes makes many of a word
+    # beats of 4 bytes: many per word
     verdict = verify(spec, fast_simulator, words=50 if getattr(spec, "data", 128) == 32 else 150)
     assert verdict.failures == ()
     assert verdict.differences == ()
@@ -32,7 +32,7 @@ def test_variation(spec, fast_simulator):
 
 
 def corrupted(monkeypatch, old, new):
-    """Let `verify` see Verilog in which `old` is `new`."""
+    """Let `verify` see Verilog with `old` replaced by `new`."""
     real = verify_module.emit
 
     def emit(spec):

@@ -1,4 +1,4 @@
-"""What the random accesses of `axi`'s benches exercise."""
+"""Coverage of the random accesses in `axi`'s benches."""
 
 import numpy as np
 

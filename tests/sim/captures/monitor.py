@@ -1,4 +1,4 @@
-"""Samples of a core's monitor while it runs the self-test, and the CSV that Vivado's logic analyser would write."""
+"""Samples of a core's monitor during the self-test, and the CSV of Vivado's logic analyser."""
 
 import re
 
@@ -10,7 +10,7 @@ from fabtune.sim.compiled.device import SimulatedDevice
 
 WIRES = ("valid", "beat", "data", "done")
 BEATS = 8
-"""Beats that a small core's monitor shows at once."""
+"""Beats per cycle of a small core's monitor."""
 MARKS = ["Sample in Buffer", "Sample in Window", "TRIGGER"]
 
 
@@ -26,7 +26,7 @@ def samples(spec, verilog, folder):
     with file.open() as lines:
         for line in lines:
             scopes += "$scope" in line
-            # the pins; what is inside has wires of such names, too
+            # only the pins: inner wires have the same names
             if scopes == 1 and (declared := re.match(r"\s+\$var wire (\d+) (\S+) (?:(aclk)|monitor_(\w+)) ", line)):
                 if declared[3]:
                     clock = declared[2]
@@ -37,7 +37,7 @@ def samples(spec, verilog, folder):
                 values[codes.get(code)] = int(value, 2)
             elif line[0] in "01":
                 if line[1:-1] == clock and line[0] == "1":
-                    # what the rising edge takes is what was there before it
+                    # a rising edge captures the values before the edge
                     found.append(tuple(values.get(wire, 0) for wire in WIRES))
                 values[codes.get(line[1:-1])] = int(line[0])
     assert set(widths) == set(spec.monitored)
@@ -45,12 +45,14 @@ def samples(spec, verilog, folder):
 
 
 def stored(sampled):
-    """Those that the analyser stores: something is written, or an update is complete."""
+    """Samples that the analyser stores: with a write, or with a complete update."""
     return [one for one in sampled if one[0] or one[3]]
 
 
 def written(images):
-    """The same of images behind each update, which a core writes whole, the first beat with another value before."""
+    """Stored samples made from the images after each update; a core writes whole images, the first beat first with
+    another value.
+    """
     found = []
     for image in images:
         beats = [int.from_bytes(beat.tobytes(), "little") for beat in image.reshape(-1, BEAT)]
@@ -72,7 +74,7 @@ def widths_of(emitted):
 
 
 def vivado_csv(path, sampled, widths, prefix="system_i/core_", radix=True, gap=False):
-    """Write samples as ``write_hw_ila_data -csv_file`` does."""
+    """Samples in the format of ``write_hw_ila_data -csv_file``."""
     others = [wire for wire in widths if wire not in WIRES]  # of which a comparison reads nothing
     wires = (*WIRES, *others)
     probes = [f"{prefix}monitor_{wire}" + (f"[{widths[wire] - 1}:0]" if widths[wire] > 1 else "") for wire in wires]

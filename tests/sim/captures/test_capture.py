@@ -1,4 +1,4 @@
-"""Captures of strangers: what was written comes back, and everything malformed is refused with its place."""
+"""Third-party captures: written values come back, and malformed files are refused with the place of the error."""
 
 import re
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ BIT = Format(1, 0, signed=False)
 
 @dataclass(frozen=True, kw_only=True)
 class Core(Spec):
-    """A core with a fed stream, a special field and a sideband; its numbers take no whole bytes."""
+    """A core with a fed stream, a special field and a sideband; numbers have no whole bytes."""
 
     name: ClassVar[str] = "core"
     summary: ClassVar[str] = "for tests"
@@ -80,7 +80,7 @@ def refused(path, message, spec=URNG):
 
 
 def attempt(path):
-    """What a file reads as, or what the reader says."""
+    """The values of a file, or the reader's message."""
     try:
         return read(path), ""
     except UserError as error:
@@ -98,7 +98,7 @@ def write_csv(path, header, rows, radix=None):
     return path
 
 
-# numbers of Q1.6, in two's complement as the wire has them
+# Q1.6 in two's complement, as on the wire
 WORDS = URNG.run({}, 12)
 WIRE, WIDTH = columns_of(URNG, WORDS)["o_number"]
 HEX = [f"{word:x}" for word in WIRE]
@@ -288,7 +288,7 @@ def test_npz_damaged_anywhere_is_refused(tmp_path):
     for place in range(0, len(whole), 3):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 0x5A]) + whole[place + 1 :])
         capture, said = attempt(path)
-        # flags and dates of the archive may change without harm, its numbers may not
+        # changed flags and dates of the archive do no harm, changed numbers do
         assert said.startswith(str(path)) if said else same(capture, WORDS)
 
 

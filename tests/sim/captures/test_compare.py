@@ -1,4 +1,4 @@
-"""Captures against golden: what agrees, where it first does not, and what explains it."""
+"""Captures against golden: agreement, first difference, and explanation."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ BIT = Format(1, 0, signed=False)
 
 @dataclass(frozen=True, kw_only=True)
 class Sum(Spec):
-    """A fed block with two fields: running sums of its input, and their parity."""
+    """A fed block with two fields: running sums of the input, and their parity."""
 
     name: ClassVar[str] = "sum"
     summary: ClassVar[str] = "for tests"
@@ -44,7 +44,7 @@ class Sum(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class Counter(Spec):
-    """A source that a sideband sends back to 0 after a word."""
+    """A source that a sideband resets to 0 after a word."""
 
     name: ClassVar[str] = "counter"
     summary: ClassVar[str] = "for tests"

@@ -1,4 +1,4 @@
-"""A logic analyser's table: every radix it may be in, and everything that is no such table."""
+"""A logic analyser's table: every radix, and malformed tables."""
 
 import re
 
@@ -34,7 +34,7 @@ def refused(path, message, *radices):
 
 
 def attempt(convert):
-    """What is read, or the refusal."""
+    """The values, or the refusal."""
     try:
         return convert(), ""
     except UserError as error:
@@ -42,7 +42,7 @@ def attempt(convert):
 
 
 def written(number, width, radix, padded):
-    """A cell as the logic analyser writes it."""
+    """A cell in the logic analyser's format."""
     if radix == "UNSIGNED":
         return str(number)
     if radix == "SIGNED":
@@ -151,7 +151,7 @@ def test_a_radix_is_given_once():
 
 @pytest.mark.parametrize("radix", [["UNSIGNED", "HEX"], ["HEX"], None])
 def test_rows_without_a_sample_are_left_out(tmp_path, radix):
-    # chipscopy writes no radix for GAP, and X for each digit of a row without a sample
+    # chipscopy writes no radix for GAP, and X for each digit of a missing sample
     rows = [f"{2 * k},{2 * k},0,0,{word:09x}\n{2 * k + 1},{2 * k + 1},0,1,XXXXXXXXX\n" for k, word in enumerate(WIRE)]
     radices = [",".join(["Radix - UNSIGNED", "UNSIGNED", "UNSIGNED", *radix]) + "\n"] if radix else []
     (tmp_path / "c.csv").write_text("".join([f"{MARKS},GAP,u/o_number[34:0]\n", *radices, *rows]))

@@ -1,4 +1,4 @@
-"""Captures of a core's monitor, as Vivado's logic analyser would write them of the packaged core, against golden."""
+"""Captures of a packaged core's monitor by Vivado's logic analyser, against golden."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ CORES = {
     params=[pytest.param(name, marks=pytest.mark.slow) for name in CORES],
 )
 def _capture(request, tmp_path_factory):
-    """A core, and what the monitor of its package shows in a self-test, with the widths of the wires."""
+    """A core, and its package's monitor samples in a self-test, with widths of the wires."""
     spec = CORES[request.param]
     files = core_package(dataclasses.replace(spec, monitor=True), BOARDS["kv260"], ["vivado"])
     sampled, widths = samples(spec, files[f"ip/src/{spec.name}.v"], tmp_path_factory.mktemp("waves"))
@@ -44,7 +44,7 @@ def _capture(request, tmp_path_factory):
 
 @pytest.fixture(name="of_zotrain", scope="module")
 def _of_zotrain():
-    """The same of `zotrain` alone, from the images that its monitor shows; other tests compile the same core."""
+    """Monitor samples of `zotrain` alone, from the monitored images; other tests compile the same core."""
     spec = CORES["zotrain"]
     device = SimulatedDevice(compiled_core(spec), limit=3_000_000)
     device.trace_image(golden_updates(spec)[0].before)
@@ -53,7 +53,7 @@ def _of_zotrain():
 
 
 def changed(sampled, number, wire, bits):
-    """Samples of which one has other bits in a wire."""
+    """Samples with changed bits in one wire of one sample."""
     at = WIRES.index(wire)
     row = list(sampled[number])
     row[at] ^= bits
@@ -71,7 +71,7 @@ def test_a_capture_of_the_packaged_core_is_goldens(capture, tmp_path):
 
 
 def test_a_self_test_fills_the_capture_of_the_script(capture):
-    """And there is a whole update in it."""
+    """The capture contains a whole update."""
     spec, sampled, _ = capture
     observed = dataclasses.replace(spec, monitor=True)
     kept = stored(sampled)
@@ -102,7 +102,7 @@ def test_each_changed_word_is_found(capture, tmp_path):
 def test_what_is_missing_or_elsewhere_is_found(of_zotrain, tmp_path):
     kept, widths = of_zotrain
     spec = CORES["zotrain"]
-    # the last write of an update, as an earlier one of the same row does not count
+    # the last write of an update: a later write of the same row replaces an earlier write
     last = next(number for number, one in enumerate(kept) if one[3]) - 1
     without = compare_capture(spec, vivado_csv(tmp_path / "a.csv", kept[:last] + kept[last + 1 :], widths))
     assert without.mismatches

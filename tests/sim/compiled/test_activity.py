@@ -1,4 +1,4 @@
-"""Toggles of a core in a job: counted like a VCD's, and by part; jobs that a core cannot run are refused."""
+"""Toggles of a core in a job: counted as in a VCD, and by part; impossible jobs are refused."""
 
 from collections import Counter
 from pathlib import Path
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(not find("verilator"), reason="verilator is not 
 
 
 def copied(waves, path):
-    """Cycles of a copy of 20 beats whose waves go to a file."""
+    """Cycles of a copy of 20 beats, with waves written to a file."""
     session = Session(build(VERILOG, "memcopy", 1, waves=waves), MEMORY, Dram(noise=False), seed=5)
     session.write(0x08, 1)
     begun = session.run()["cycles"]
@@ -43,7 +43,7 @@ def copied(waves, path):
 
 
 def toggles_in_vcd(path):
-    """By net of the module the changes of each bit, and each bit's first value."""
+    """Changes and first value of each bit, by net of the module."""
     codes, sizes, now, changes, first, scope = {}, {}, {}, Counter(), {}, []
     kinds = vcd.reader.TokenKind
     with path.open("rb") as file:
@@ -77,7 +77,7 @@ def test_toggles_are_those_of_a_vcd(tmp_path):
     counted = toggles_in_vcd(tmp_path / "a.vcd")
     assert {"m_axi_gmem0_rdata", "m_axi_gmem0_wdata", "s_axi_control_awaddr"} <= set(counted)
     for name, bits in counted.items():
-        # a bit that begins as one has one toggle more in SAIF, unless it has none
+        # SAIF counts an additional toggle for a toggling bit with initial value 1
         assert saif.toggles[name] == tuple(count + (one if count else 0) for count, one in bits), name
     assert sum(saif.toggles["m_axi_gmem0_wdata"]) > 500
 

@@ -1,4 +1,4 @@
-"""Short jobs of autoencoders and of many classes on the compiled cores: results and counters are golden's."""
+"""Short jobs of autoencoders and many classes on the compiled cores: golden's results and counters."""
 
 import pytest
 
@@ -14,7 +14,7 @@ NETWORK = "40 fc6 relu fc40"
 
 
 def check(spec, clipped):
-    """Run all short jobs of a core, one after the other."""
+    """Run all short jobs of a core in sequence."""
     device = SimulatedDevice(compiled_core(spec))
     for name, job in short_jobs(spec).items():
         driver = job.driver(device)

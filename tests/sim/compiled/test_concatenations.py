@@ -1,4 +1,4 @@
-"""Jobs of both trainers on networks with concatenations and groups: results and counters are golden's; minutes."""
+"""Jobs of both trainers on networks with concatenations and groups: golden's results and counters; minutes."""
 
 from functools import cache
 
@@ -20,11 +20,11 @@ NETWORKS = {
     "dense": "2x6x6 conv5k3p1 relu dw1 relu conv3k3p1 cat@1,4 dw1 relu conv4k3p1 cat@5,8 dw1 relu conv6k1 avg2 "
     "flatten fc3",
     "groups": "4x6x6 conv8k3p1g2 relu conv24k1 relu conv24k3p1g2 relu cat@5,1 conv32k3p1s2g2 pool2 flatten fc3",
-    # a kernel over a part, and a residual, a vector and one more kernel that read parts
+    # a kernel, a residual, a vector and another kernel, all on parts of a concatenation
     "parts": "3x6x5 conv15k3p1 relu conv7k3p1 relu cat@1,3 conv6k3p1 relu conv4k2@3 pool2 conv5k1x3@1 flatten fc5 "
     "flatten@8 fc5 add@13,11 flatten@6 fc4 cat@14,16 fc3",
 }
-# without a cut, and where one stage gives what is behind
+# without a cut, and with a cut after which all input comes from one stage
 SPLITS = [
     *(("fire", WHOLE), ("fire", Split(1, 1, 2)), ("fire", Split(5, 2, 1)), ("dense", WHOLE), ("dense", Split(1, 2, 2))),
     *(("groups", WHOLE), ("groups", Split(1, 1, 1)), ("parts", WHOLE)),
@@ -45,7 +45,7 @@ def check(job, spec):
 @pytest.mark.parametrize("rank", [4, 2])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_adapters_are_tuned(name, rank):
-    # with half the rank an adapter takes two words at once, and the parts have odd numbers of words
+    # at half the rank an adapter reads two words at once; the parts have odd numbers of words
     spec = InstantftSpec(network=NETWORKS[name], lanes=16, batch=4, cache_entries=16, rank=rank)
     for gain in (1, 9):
         job = short_tuning(spec, 3, TuningVariation(samples=6, epochs=2, gain=gain))

@@ -1,4 +1,4 @@
-"""A whole job of each trainer on a network with every kind of layer: results and counters are golden's; minutes."""
+"""A whole job of each trainer on a network with every kind of layer: golden's results and counters; minutes."""
 
 from functools import cache
 
@@ -21,7 +21,7 @@ PARTS = (
     "8x7x6 conv8k3p1 leaky0.1 conv8k3p1 add@2,1 relu pool3p1s2 conv20k1 relu dw3p1 add@8,7 relu pool2s1 conv8k1 relu "
     "conv8k3p1 avg3x2 flatten fc3"
 )
-# with the larger one sums are clipped, some of them in two windows of a pool
+# the larger gain clips sums, some of them in two windows of a pool
 GAINS = [1, 9]
 
 
@@ -55,7 +55,7 @@ def test_all_weights_are_tuned(gain: float, split: Split) -> None:
 
 @pytest.mark.slow
 def test_a_pass_ends_behind_one_filter_a_channel() -> None:
-    # the array is still busy with the lanes' sums as the sequencer has issued the last word
+    # the array still adds the lanes' sums after the sequencer has issued the last word
     spec = ZotrainSpec(network="2x3x3 conv16k1 dw3 relu conv5k1 flatten fc3", lanes=16, columns=2, cut_rows=1024)
     job, device = short_training(spec, 4, TrainingVariation(gain=1, split=Split(2, 1, 2))), _device(spec)
     driver = job.driver(device)

@@ -1,4 +1,4 @@
-"""Networks of MLPerf Tiny in the RTL of both trainers: results and counters are golden's."""
+"""Networks of MLPerf Tiny in the RTL of both trainers: golden's results and counters."""
 
 import importlib.util
 from pathlib import Path
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def networks():
-    """Descriptions as imported from the example's modules."""
+    """Descriptions imported from the example's modules."""
     found = importlib.util.spec_from_file_location("mlperf_tiny", EXAMPLE)
     module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)

@@ -1,4 +1,4 @@
-"""Verilator's runtime is compiled once, and again when anything that goes into it has changed."""
+"""Verilator's runtime is compiled once, and again after any change of the inputs."""
 
 import pytest
 
@@ -13,7 +13,7 @@ cat "$4" > "$3"
 
 @pytest.fixture
 def compiled(tmp_path, monkeypatch):
-    """Compile a source with so many options before; whether the compiler ran, and what is in the object."""
+    """Compile a source with additional options; whether the compiler ran, and the object's contents."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("VERILATOR_ROOT", str(tmp_path / "root"))

@@ -1,4 +1,4 @@
-"""Networks that transformers publishes, in the RTL of both trainers: results and counters are golden's."""
+"""Networks published with transformers, in the RTL of both trainers: golden's results and counters."""
 
 import pytest
 import transformers

@@ -1,4 +1,4 @@
-"""The compiled simulator, on a small core that copies memory: data, timing, faults, broken rules, saved states."""
+"""The compiled simulator on a small core that copies memory: data, timing, faults, broken rules, saved states."""
 
 import os
 import subprocess
@@ -35,14 +35,14 @@ def program_with_two_ports():
 
 
 def copy(session, source=0x0100, destination=0x8040, count=1000, broken=0):
-    """Note a job of `count` beats, started but not waited for."""
+    """Prepare and start a job of `count` beats, without waiting."""
     registers = {ENABLE: 1, INTERRUPT: 1, SOURCE: source, DESTINATION: destination, COUNT: count, BREAK: broken}
     for offset, value in (registers | {COMMAND: 1}).items():
         session.write(offset, value)
 
 
 def copied(program, dram=None, seed=0, **job):
-    """A whole job; its result, and its part of the memory."""
+    """Result and written memory of a whole job."""
     session = Session(program, MEMORY, dram, seed)
     copy(session, **job)
     session.wait(200_000)
@@ -80,7 +80,7 @@ def test_the_same_seed_gives_the_same_run(program):
 
 @pytest.mark.parametrize(("latency", "jitter"), [(100, 0), (100, 31), (33, 5)])
 def test_latency_is_at_least_what_was_asked(program, latency, jitter):
-    # one beat there and one back: both latencies follow each other, and hardly anything else
+    # a beat read and written back: both latencies in sequence, and little else
     cycles = [copied(program, Dram(latency, jitter, 1.0), seed, count=1)[0]["waits"][0]["cycles"] for seed in range(8)]
     assert min(cycles) >= 2 * latency
     assert max(cycles) <= 2 * (latency + jitter) + 20
@@ -93,7 +93,7 @@ def test_reads_and_writes_share_the_duty(program, program_with_two_ports, duty):
     (port,) = copied(program, dram, count=1500)[0]["ports"]
     assert port["duty"] == pytest.approx(duty, abs=0.05)
     assert port["use"] <= duty + 0.02
-    # two ports have a duty each
+    # each of two ports has a duty
     ports = copied(program_with_two_ports, dram, count=1500)[0]["ports"]
     assert [port["duty"] for port in ports] == pytest.approx([duty, duty], abs=0.05)
     assert sum(port["use"] for port in ports) > port["use"]
@@ -242,7 +242,7 @@ def test_a_memory_may_be_as_large_as_addresses_reach(program):
 
 
 def test_the_trace_holds_the_image_after_every_batch(program):
-    # memcopy ends a batch with each burst of 16 beats, the first a short one to a boundary
+    # memcopy ends a batch with each burst of 16 beats; the first burst is short, up to a boundary
     session = Session(program, MEMORY)
     session.shadow(np.full(16 * 64, 0xAA, np.uint8))
     session.trace()
@@ -303,7 +303,7 @@ def test_a_build_is_cached(program, monkeypatch):
 
 @pytest.mark.slow
 def test_a_new_build_needs_no_perl(program, monkeypatch, tmp_path):
-    # one that leaves a trace when it is called
+    # a compiler that leaves a trace when called
     (tmp_path / "perl").write_text("#!/bin/sh\ntouch used\nexit 1\n")
     (tmp_path / "perl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

@@ -1,4 +1,4 @@
-"""Checks that hold for the bench of every core: of a run, of its scenario, of a job beside the integer job."""
+"""Checks for the bench of every core: of a run, of a scenario, of a job against the integer job."""
 
 import numpy as np
 
@@ -8,24 +8,16 @@ from fabtune.sim.verify import verify, verify_phases
 
 
 def check_bit_exact(spec):
-    """Check that a scenario has no difference: its verdict."""
+    """Check that a scenario has no difference; returns the verdict."""
     verdict = verify(spec)
     assert (verdict.failures, verdict.differences, verdict.passed) == ((), (), True)
     return verdict
 
 
 def check_damage_is_found(spec, place, size, damage, name):
-    """Check that a region that is damaged in the memory shows in an output.
+    """Check that damage in a memory region shows in the output ``name``.
 
-    Parameters
-    ----------
-    spec : BlockSpec
-    place, size : int
-        Number of the region in the order of addresses, and its bytes.
-    damage : function of (bytes)
-        Changes them.
-    name : str
-        The output.
+    ``place`` is the region's index in the order of addresses, ``size`` its bytes; ``damage`` changes the bytes.
     """
     phases = scenario(spec, np.random.default_rng(0), 1000)[:1]
     region = phases[0].memory[sorted(phases[0].memory)[place]]
@@ -38,7 +30,7 @@ def check_damage_is_found(spec, place, size, damage, name):
 
 
 def check_commands(phases, commands, learning, outputs):
-    """Check that a scenario has all commands, `learning` three times, and is cut short in one of these; its outputs."""
+    """Check that a scenario has all commands, `learning` three times and once interrupted; returns the outputs."""
     given = [step.value for phase in phases for step in phase.script if step.kind == "write" and step.at == 0]
     assert set(given) == set(commands)
     assert given.count(learning) == 3
@@ -50,13 +42,13 @@ def check_commands(phases, commands, learning, outputs):
 
 
 def samples_of(spec, rng, count=6):
-    """Random samples of bytes, and their labels."""
+    """Random samples of bytes, and labels."""
     network = spec.described
     return rng.integers(0, 256, (count, *network.input_shape)), rng.integers(0, network.classes, count)
 
 
 def check_same_job(spec, job):
-    """Check that a job of four batches or steps is the same in the compiled core; give what it leaves, and figures."""
+    """Check that a job of four batches or steps is equal in the compiled core; returns results and figures."""
     stages = []
     played, comparison = compare(spec, job, job.inputs[:5], stage=stages.append)
     assert (comparison.mismatches, comparison.compared, comparison.logits_compared) == (0, 4, 5)
@@ -67,7 +59,7 @@ def check_same_job(spec, job):
 
 
 def check_difference_is_found(spec, job, updates):
-    """Check that all updates differ, and all commands from the job's on: what it, the save and the inference leave."""
+    """Check that all updates differ, and all commands from the job on: results of job, save and inference."""
     _, comparison = compare(spec, job, job.inputs)
     assert comparison.mismatches == updates + 3
     assert not comparison.facts["bit_exact"]

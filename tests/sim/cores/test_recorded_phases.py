@@ -1,4 +1,4 @@
-"""The phases of a bench are what the host driver does on golden: its accesses, its memory, and what the core writes."""
+"""The phases of a bench equal the host driver's work on golden: accesses, memory, and the core's writes."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_a_command_is_recorded_as_the_driver_runs_it(recorded):
         Step("write", at("interrupt"), 1),
     )
     assert steps[-1] == Step("get", "interrupt")
-    # one answer for each step but the wait, and a mask of nothing where golden does not know
+    # an answer for each step except the wait, with mask 0 for values unknown to golden
     assert len(answers["value"]) == len(answers["response"]) == len(steps) - 1
     unknown = {step.at for step in steps if step.kind == "read" and not step.strobe}
     assert unknown == {at("cycles_low"), at("cycles_high")}

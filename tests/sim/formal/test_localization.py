@@ -1,4 +1,4 @@
-"""Localization: the part of a model that a rule needs is left and no more, and none where the rule breaks."""
+"""Localization: only the part of a model that a rule needs remains, and none if the rule breaks."""
 
 import pytest
 
@@ -22,7 +22,7 @@ endmodule
 
 
 def model(folder, never):
-    """Write a model whose output is 1 at a value of a counter to 4."""
+    """A model whose output is 1 at a value of a counter to 4."""
     (folder / "model.v").write_text(MODEL.format(never=never))
     yosys.run(
         ["read_verilog model.v", "proc", "opt", "techmap", "opt", "dffunmap", "aigmap", f"write_aiger -zinit {WHOLE}"],

@@ -1,4 +1,4 @@
-"""Proofs of the blocks: each has one, some are made here, all by `make prove`; a fault in a block's RTL is seen."""
+"""Proofs of the blocks: each block has proofs, some run here, all by `make prove`; faults in the RTL are detected."""
 
 import gc
 import warnings
@@ -20,7 +20,7 @@ from fabtune.sim.formal.proofs import checker_of, formal_module, prove_block, pr
 from fabtune.sim.formal.prover import prove
 
 QUICK = ("fifo", "rounding", "perturb", "perturb_undo", "bursts")
-"""Proofs of a second or two; `fabtune prove` has all."""
+"""Proofs of a second or two; `fabtune prove` runs all."""
 
 
 def test_every_block_has_a_proof():
@@ -57,7 +57,7 @@ def test_rules_and_parameters_are_there(name):
 
 
 def test_rules_find_what_they_are_about():
-    """Those that look into a block name its signals, which a change of the block may lose."""
+    """Rules that look into a block name its signals; a change of the block may lose a name."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnusedElaboratable)  # nothing is proved here
         lost = {}

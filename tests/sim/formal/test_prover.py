@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The prover: faults of a small stage break the right rule, with a waveform and a test bench that fails."""
+"""The prover: faults of a small stage break the right rule, with a waveform and a failing test bench."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ from fabtune.sim.simulator import environment, find
 
 FAULTS = {
     "": None,
-    # words come out of nothing, are lost, wait for ever, fall before they are taken, change on offer
+    # words are invented, lost, stuck, withdrawn before acceptance, or changed while valid
     "made": "o_words_made",
     "lost": "o_words_lost",
     "stuck": "o_words_stuck",
@@ -24,13 +24,13 @@ FAULTS = {
     "changed": "o_stable",
     "inverted": "o_in_order",
     "deaf": "progress",
-    # it has no reset, and begins with anything
+    # no reset: arbitrary initial value
     "unset": "o_words_made",
 }
 
 
 class Stage(wiring.Component):
-    """A register with a handshake, and a fault of choice."""
+    """A register with a handshake, and an optional fault."""
 
     def __init__(self, fault):
         self.fault = fault
@@ -100,7 +100,7 @@ def test_the_bench_does_not_fail_without_the_fault(tmp_path, fast_simulator):
     (proof,) = prove(checker("lost"), rules=["o_words_lost"], keep=tmp_path / "bad")
     bench = tmp_path / "bad" / "o_words_lost_tb.v"
     sound = tmp_path / "bad" / "o_words_lost.v"
-    # the same stimulus, and the rule's wire never rises
+    # with the same stimulus the rule's wire never rises
     text = sound.read_text().replace("broken_o_words_lost = ", "broken_o_words_lost = 1'b0 & ")
     assert text != sound.read_text()
     sound.write_text(text)

@@ -1,4 +1,4 @@
-"""What the random words of `nf4`'s benches exercise."""
+"""Coverage of the random words in `nf4`'s benches."""
 
 from fractions import Fraction
 
@@ -32,7 +32,7 @@ def test_quantisation_has_ties():
     for start, end in packets_of(inputs["last"]):
         block = inputs["value"][start:end, 0]
         codes, scale = quantise(block)
-        # one step up changes the code: a tie, or the integer below a threshold
+        # the next integer has another code: a tie, or the integer below a threshold
         higher = quantise(np.append(block + 1, scale).clip(-scale, scale))[0][:-1]
         ties += np.count_nonzero(codes != higher)
     assert ties > 300

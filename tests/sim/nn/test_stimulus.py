@@ -1,4 +1,4 @@
-"""What the random words of `nn`'s benches exercise."""
+"""Coverage of the random words in `nn`'s benches."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""All cores from random contents at power-up: nothing that leaves a core depends on them."""
+"""All cores with random memory contents at power-up: no output depends on the contents."""
 
 import pytest
 from amaranth.hdl import Module
@@ -32,15 +32,15 @@ CORES = {
     "zostream": zostream,
 }
 SLOW = [name for name in CORES if name not in ("instantft", "zotrain")]
-"""The others are compiled for trials of every run."""
+"""Cores only for the slow tests; the others are already compiled for other trials."""
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in CORES]
 CONV = build(BLOCKS["conv"], ["channels=1", "height=4", "width=4", "outputs=2", "pool=1", "lanes=16", "columns=2"])
-"""Convolution that reads zeros around its map."""
+"""Convolution that reads zeros around the map."""
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_depends_on_what_power_up_leaves(name):
-    """Every variation of a job is golden's, and every byte, register and cycle is that of other contents."""
+    """Every job variation equals golden; every byte, register and cycle is equal for other power-up contents."""
     spec = CORES[name]()
     program = compiled_core(spec)
     found = {job: power_up_findings(program, made) for job, made in short_jobs(spec).items()}
@@ -56,7 +56,7 @@ def test_a_command_before_any_load_ends_and_leaves_nothing(name):
 
 @pytest.fixture
 def not_cleared(monkeypatch):
-    """RTL whose loads clear no activations."""
+    """RTL whose loads do not clear activations."""
     monkeypatch.setattr(ActivationClear, "elaborate", lambda self, platform: Module())
 
 
@@ -80,7 +80,7 @@ def test_a_core_that_clears_nothing_is_found(name):
 
 @pytest.mark.slow
 def test_fillers_that_are_not_driven_are_found(monkeypatch):
-    """They are in the cache in memory, and in nothing that golden has."""
+    """Fillers are in the cache in memory, but not in golden's data."""
     monkeypatch.setattr(CodePacker, "_filled", lambda self, row: row)
     assert power_up_findings(mutated(instantft()), short_jobs(instantft())["base"]) == [
         "power-up 2: memory not those of 1",
@@ -89,5 +89,5 @@ def test_fillers_that_are_not_driven_are_found(monkeypatch):
 
 
 def mutated(spec):
-    """Program of a core whose RTL is not that of the cache."""
+    """Program of a core with other RTL than the cache."""
     return compiled(generate(observable(spec)).verilog, spec.name, spec.memory_ports)

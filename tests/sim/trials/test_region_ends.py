@@ -1,4 +1,4 @@
-"""Regions that cross the end of the address bits: the command is refused, or ends there; nothing wraps to byte 0."""
+"""Regions that cross the end of the address bits: the command is refused or ends there; no address wraps to byte 0."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ CORES = {"instantft": instantft, "zotrain": zotrain, "zostream": zostream}
 
 @dataclass
 class CutBuffer(SimulatedBuffer):
-    """Buffer of which the memory ends before its last beat."""
+    """Buffer whose memory ends before the last beat."""
 
     def flush(self):
         self.device.put(self.device_address, self.array[:-BEAT])
@@ -28,7 +28,7 @@ class CutBuffer(SimulatedBuffer):
 
 
 class EndDevice(SimulatedDevice):
-    """Device with one buffer that crosses the end of the memory, which is that of the address bits, by a beat."""
+    """Device with a buffer that crosses the end of the memory, and of the address bits, by a beat."""
 
     def __init__(self, program, number):
         super().__init__(program)
@@ -46,7 +46,7 @@ class EndDevice(SimulatedDevice):
 
 
 def ends(name, job, monkeypatch):
-    """End of a job for each buffer that crosses the end: error and address, by the number of the buffer."""
+    """Error and address at the end of the job, by index of the buffer that crosses the end."""
     monkeypatch.setattr(Core, "allocate", lambda core, size, name="": core._memory.allocate(size))
     program, made, found = compiled_core(CORES[name]()), short_jobs(CORES[name]())[job], {}
     calm = SimulatedDevice(program)
@@ -63,7 +63,7 @@ def ends(name, job, monkeypatch):
         except CoreError as error:
             at_end = error.address in (LARGEST_MEMORY, device.buffers[number].device_address)
             found[number] = error.name if at_end else f"{error.name} at {error.address:#x}"
-        # whatever is in no buffer is answered with an error, and so is byte 0
+        # accesses outside buffers, and to byte 0, get an error response
         assert device.bad_responses == []
     return found
 
@@ -74,5 +74,5 @@ def test_no_region_wraps(name, monkeypatch):
     found = ends(name, "base" if name != "zostream" else "perceptron", monkeypatch)
     told = [*found.values()]
     assert {*told} - {"right"} == {"bad_address", "read_decerr", "write_decerr"}
-    # where the last step of an order list is filled up, the filler is not read
+    # fillers of a sample schedule's last step are not read
     assert told.count("right") <= 1, found

@@ -1,4 +1,4 @@
-"""What the random words of `zo`'s benches exercise."""
+"""Coverage of the random words in `zo`'s benches."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def test_corrections_of_all_kinds():
     inputs = stimulus(spec, np.random.default_rng(0), 1000)
     result = spec.run(inputs, 1000)["o"]
     assert 5 < result["error"].sum() < result["last"].sum() / 2
-    # crowded beats and many without any
+    # crowded beats, and many beats without corrections
     assert spec.slots(inputs) > 2000
     assert len(np.unique(inputs["sparse"]["index"] // 32)) < len(inputs["sparse"]["index"]) / 4
     assert (result["weight"] == inputs["i"]["weight"]).all(axis=1).sum() > 300
@@ -31,7 +31,7 @@ def test_loss_differences_of_all_kinds():
     assert {1, 2, 10} <= set(lengths.tolist())
     assert {Q8_16.minimum, Q8_16.maximum} <= set(logits.tolist())
     assert min((labels == 0).sum(), (labels == lengths - 1).sum(), (labels >= lengths).sum()) > 5
-    # beyond what one side's weight of 1 could give, of either sign
+    # of either sign, beyond the range of one perturbation sign at weight 1
     assert result["difference"].max() > 1 << 36
     assert result["difference"].min() < -(1 << 36)
     assert {0, 4096} <= set(result["plus"][labels < lengths, 0].tolist())

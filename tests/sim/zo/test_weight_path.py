@@ -1,4 +1,4 @@
-"""The weight path and its corrections, one axis at a time: crowded beats, none, either sign, wrong streams."""
+"""The weight path and its corrections, axis by axis: crowded beats, none, either sign, wrong streams."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ WRONG = {
 
 
 def check(spec, jobs, cycles, simulator):
-    """Jobs one behind the other, the first one after reset, each with the cycles it takes."""
+    """Jobs in sequence, the first after reset, each with its cycles."""
     counts = [len(next(iter(job.values()))["last"]) for job in jobs]
     phases = [
         Phase(job, spec.run(job, count), reset=number == 0, cycles=taken, quiet=True)
@@ -56,7 +56,7 @@ def test_wrong_corrections_are_dropped_and_told_and_nothing_hangs(fast_simulator
     rng = np.random.default_rng(1)
     jobs = []
     for indices in WRONG.values():
-        # and a packet behind it whose one correction is right
+        # followed by a packet with a single, correct correction
         index = np.array([*indices, 5])[:, None]
         sparse = {
             "index": index,

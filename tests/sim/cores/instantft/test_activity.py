@@ -1,4 +1,4 @@
-"""Toggles in batches of tuning, with either cache; cores that have nothing to compare them with."""
+"""Toggles in batches of tuning, with either cache; cores without a baseline."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The comparison of a job on the compiled core with the integer job: it finds no difference, and finds one."""
+"""Comparison of a job on the compiled core with the integer job: no difference, and an injected difference."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from fabtune.sim.cores.instantft.job import TuningJob
 from ....small_cores import instantft
 from ..checks import check_difference_is_found, check_same_job, samples_of
 
-# the core of tests/boards/cores/instantft/test_job.py: one build serves both
+# the core of tests/boards/cores/instantft/test_job.py: shared build
 SPEC = instantft()
 
 

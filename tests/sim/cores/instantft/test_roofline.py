@@ -1,4 +1,4 @@
-"""Counted work of the parts of `instantft`: words, rows and beats are those of the mapping, and the bits golden's."""
+"""Counted work of the parts of `instantft`: words, rows and beats of the mapping, and golden's bits."""
 
 import pytest
 
@@ -13,7 +13,7 @@ needs_verilator = pytest.mark.skipif(not find("verilator"), reason="verilator is
 
 
 def check_counts(spec, found, batches):
-    """Compare with golden's mapping what does not depend on the memory's pauses."""
+    """Compare counts that do not depend on memory pauses with golden's mapping."""
     mapping = spec.mapping
     assert (found.compared, found.mismatches) == (batches, 0)
     for kind, work in found.work.items():

@@ -1,6 +1,6 @@
-"""Three memory ports: the same bits, batches evenly through all of them, errors on each, soft resets at any moment.
+"""Three memory ports: equal bits, batches spread evenly, errors on each port, soft resets at any moment.
 
-The array has 16 columns, so that scales come beside codes.
+The array has 16 columns, so that scales are next to codes.
 """
 
 from functools import cache
@@ -25,13 +25,13 @@ pytestmark = pytest.mark.slow
 
 @cache
 def job(kind: str) -> tuple[ShortJob, CalmRun]:
-    """A job, and its figures on a memory without faults, where it is right."""
+    """A job, and its figures on a memory without faults."""
     made = short_jobs(SPEC)[kind]
     return made, calm_run(compiled_core(SPEC), made)
 
 
 def run(kind: str, device: SimulatedDevice) -> list[str]:
-    """Load the network and run the whole job; list what differs from golden."""
+    """Load the network and run the whole job; differences from golden."""
     made = job(kind)[0]
     driver = made.driver(device)
     made.load(driver)
@@ -46,7 +46,7 @@ def device(**settings: Any) -> SimulatedDevice:
 def test_batches_come_through_all_ports(kind: str) -> None:
     calm = job(kind)[1]
     assert min(calm.reads) > 0.1 * sum(calm.reads)
-    # all else comes through the first one, through which everything is written
+    # all other reads, and all writes, use the first port
     assert abs(calm.reads[1] - calm.reads[2]) < 0.1 * calm.reads[1]
     assert calm.reads[0] > calm.reads[1]
     assert [count > 0 for count in calm.writes] == [True, False, False]

@@ -31,7 +31,7 @@ def test_logits_are_the_scale_and_lie_at_thresholds(text: str) -> None:
         floors = scale * THRESHOLDS >> THRESHOLD_FRACTION
         others = np.setdiff1d(logits[0], [scale])
         assert np.isin(others, [*floors, *(floors + 1)]).all()
-        # both sides of one threshold, which have codes of their own
+        # both sides of a threshold, with different codes
         one, following = next((one, one + 1) for one in others if one + 1 in others)
         (codes,), _ = quantise(np.array([[scale, one, following]]))
         assert codes[2] == codes[1] + 1

@@ -1,4 +1,4 @@
-"""Jobs with double ties: golden's gradients, and the parameters that they update, lie half-way between two numbers."""
+"""Jobs with double ties: golden's gradients, and the updated parameters, lie half-way between two numbers."""
 
 import numpy as np
 import pytest

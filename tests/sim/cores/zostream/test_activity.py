@@ -1,4 +1,4 @@
-"""Toggles in steps of training a transformer: counted where the job ends with golden's numbers."""
+"""Toggles in steps of training a transformer, counted if the job ends with golden's numbers."""
 
 from dataclasses import replace
 

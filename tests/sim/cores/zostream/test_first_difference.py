@@ -1,4 +1,4 @@
-"""A job that differs from golden on the compiled core: its operation and token are named."""
+"""A job that differs from golden on the compiled core: the message names operation and token."""
 
 from dataclasses import replace
 

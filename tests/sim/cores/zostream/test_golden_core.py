@@ -1,4 +1,4 @@
-"""One script of driver calls on the golden core and on the compiled one: recordings are equal."""
+"""A script of driver calls on the golden core and on the compiled core: equal recordings."""
 
 import pytest
 
@@ -27,7 +27,7 @@ WRONG = {
 
 
 def play(device, job):
-    """Run a job, and commands that end in an error behind which the network is loaded again."""
+    """Run a job, and commands that end in an error, each followed by loading the network again."""
     core = RecordingCore(SPEC.registers, device, device, device.interrupt, SPEC.signature)
     host = StreamTrainer(core, SPEC)
     for wrong in ({}, *WRONG.values()):
@@ -37,7 +37,7 @@ def play(device, job):
         host.deltas()
         host.logits(job.inputs)
         is_right = ("p2" in wrong and job.network.cut) or ("sample_count" in wrong and len(job.inputs) == 1)
-        # a core writes what passes the cut of further perturbations until it knows that a record has failed
+        # a core writes activations at the cut until it detects that a record has failed
         runs_ahead = "records" in wrong and job.network.cut
         if wrong and not is_right and not runs_ahead:
             with pytest.raises(CoreError):

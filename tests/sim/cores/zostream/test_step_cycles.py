@@ -1,4 +1,4 @@
-"""Cycles of a step by operation: all of the command's are somewhere, and the same for any contents of the memory."""
+"""Cycles of a step by operation: they sum to the command's cycles, and do not depend on memory contents."""
 
 import pytest
 
@@ -15,8 +15,8 @@ def test_cycles_of_a_step_are_those_of_its_operations():
     network = on_paper(TRANSFORMERS["vit-digits"](0).network)
     one, four = (step_cycles(SPEC, network, (17,) * count) for count in (1, 4))
     assert len(one.operations) == len(four.operations) == 23
-    # a sentence is a pass; the latency of the memory is random
+    # a pass per sentence; memory latency is random
     for once, more in zip(one.operations, four.operations, strict=True):
         assert abs(more / 4 - once) < 20 + 0.05 * once
-    # what is outside: a perturbation and an update of 255 x 31 numbers a step, samples and losses a pass
+    # outside operations: a perturbation and an update of 255 x 31 numbers per step, samples and losses per pass
     assert 2 * 255 * 31 < one.outside < four.outside < 2 * 255 * 31 + 4 * 800

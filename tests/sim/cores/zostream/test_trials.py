@@ -1,4 +1,4 @@
-"""What must not go wrong on a board: wrong programs and streams, bus errors, resets; then a whole job is right."""
+"""Board faults: wrong programs and streams, bus errors, resets; afterwards a whole job is right."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -34,7 +34,7 @@ VARIATIONS = {
     "cache": StreamVariation(kind="perceptron", cut=3, first=3, **STEP),
 }
 RESETS, STEP_RESETS = 600, 60
-"""Cycles from one moment of a command at which it is reset to the next, and of a step: no operation takes fewer."""
+"""Cycles between the moments of a command, and of a step, at which a reset is tried: no operation is shorter."""
 
 
 @cache
@@ -43,7 +43,7 @@ def job_of(name: str) -> ShortJob:
 
 
 class Bench:
-    """A core with a job's network, and the names of the buffers that the host has placed."""
+    """A core with a job's network, and the names of the host's buffers."""
 
     def __init__(self, name: str, **settings: Any) -> None:
         self.job, self.names = job_of(name), list[str]()
@@ -58,12 +58,12 @@ class Bench:
         self.driver.core.place = named  # type: ignore[method-assign]
 
     def run(self) -> list[str]:
-        """Load the network and run the whole job; list what differs from golden."""
+        """Load the network and run the whole job; differences from golden."""
         self.job.load(self.driver)
         return self.job.differences(self.driver, self.device)
 
     def has_no_program(self, command: Command = Command.SAVE_DELTAS, **settings: int) -> None:
-        """Without a program a command is refused, but for a load."""
+        """Check that a command is refused for want of a program."""
         with pytest.raises(CoreError, match="ended with program_no_program at 0x00000000"):
             self.driver.core.run(command, **settings)
 
@@ -129,7 +129,7 @@ def test_sensitive_weights_that_are_wrong_end_in_an_error_with_their_tile(wrong:
 
 
 def faulty_beats(bench: Bench) -> Iterator[tuple[str, int, int]]:
-    """First and last beat of each buffer that is read and of each that is written; first one of each tensor."""
+    """First and last beat of each read buffer and of each written buffer; first beat of each tensor."""
     program, weights = bench.job.job.network.program, bench.names.index("weights")
     for kind, names in (
         ("read", ("program", "deltas", "state", "order", "index", "samples", "cache")),
@@ -168,14 +168,14 @@ def test_an_error_in_each_stream_ends_in_its_code_and_address(name: str) -> None
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["encoder", "decoder"])
 def test_a_soft_reset_at_any_moment_forgets_the_program_and_nothing_else_stays(name: str) -> None:
-    """While it loads, reads samples, prefetches weights, in each kind of operation, writes back."""
+    """During load, sample reads, weight prefetch, each kind of operation, and write-back."""
     calm = Bench(name)
     assert calm.run() == []
     commands = [one["waits"][-1]["cycles"] for one in calm.device.results if one["waits"]]
     assert len(commands) == 5  # load, load deltas, train, save deltas, infer
 
     def operations_until(command: int, after: int) -> int:
-        """Check a reset at one moment; how many operations have begun until then."""
+        """Check a reset at one moment; number of operations begun before."""
         bench = Bench(name)
         bench.device.reset_in(command, after, soft=(0,))
         with pytest.raises(DeviceResetError):
@@ -192,7 +192,7 @@ def test_a_soft_reset_at_any_moment_forgets_the_program_and_nothing_else_stays(n
             for after in range(1, cycles, RESETS):
                 operations_until(command, after)
     begun = {after: operations_until(train, after) for after in range(1, commands[train], STEP_RESETS)}
-    # an operation between two moments may be shorter than the time between them
+    # an operation may begin and end between two moments
     while missed := [(one + other) // 2 for one, other in pairwise(sorted(begun)) if begun[other] > begun[one] + 1]:
         begun |= {after: operations_until(train, after) for after in missed}
     assert set(begun.values()) >= set(range(1, len(calm.job.job.network.program.instructions) + 1))
@@ -211,11 +211,11 @@ def test_a_soft_reset_of_an_idle_core_forgets_the_program() -> None:
     assert bench.run() == []
 
 
-# -- what short jobs reach -----------------------------------------------------------------------------------------
+# -- coverage of short jobs ----------------------------------------------------------------------------------------
 
 
 def test_short_jobs_reach_what_is_rare() -> None:
-    """Saturation of each kind, a generator that begins again, sentences as long as there is room for, two passes."""
+    """Saturation of each kind, a generator that wraps, sentences of maximum length, two passes."""
     made: dict[str, Any] = short_jobs(SPEC)
     assert made["base"].counts == {"steps_done": 2, **dict.fromkeys(made["base"].counts, 0)} | {"steps_done": 2}
     assert made["clipped"].counts["saturations"] > 100

@@ -1,4 +1,4 @@
-"""`fabtune tune` of a transformer on the compiled core, as a user meets it."""
+"""`fabtune tune` of a transformer on the compiled core, as a user meets the command."""
 
 import numpy as np
 import pytest

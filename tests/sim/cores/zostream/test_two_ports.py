@@ -1,4 +1,4 @@
-"""A core with two memory ports: the same bits, both ports read the stream, an error or a reset finds both."""
+"""A core with two memory ports: equal bits, both ports read the stream, and errors and resets reach both."""
 
 from functools import cache
 from typing import Any
@@ -33,7 +33,7 @@ def short() -> ShortJob:
 
 
 def run(device: SimulatedDevice) -> list[str]:
-    """Load the network and run the whole job; list what differs from golden."""
+    """Load the network and run the whole job; differences from golden."""
     driver = short().driver(device)
     short().load(driver)
     return short().differences(driver, device)
@@ -73,7 +73,7 @@ def device(**settings: Any) -> SimulatedDevice:
 def test_an_error_on_either_port_ends_in_its_code_and_address(port: int, response: str) -> None:
     calm = device()
     assert run(calm) == []
-    # all but the weights is read through the first port
+    # the first port reads everything except the weights
     reads = [one["read_beats"] for one in calm.results[-1]["ports"]]
     assert reads[1] > 0
     weights = next(at for at, one in enumerate(calm.buffers) if one.array.size == short().job.network.weights.size - 48)

@@ -1,4 +1,4 @@
-"""Toggles in steps of training: counted where the job ends with golden's numbers; what they are compared with."""
+"""Toggles in steps of training, counted if the job ends with golden's numbers; and the baseline."""
 
 from dataclasses import replace
 
@@ -25,7 +25,7 @@ def test_a_training_job_is_golden_s_and_its_bits_are_counted():
     own = activity(TRAINING, JOB, PERIOD)
     assert own.bit_exact
     assert own.registers["generator"].count > 1000
-    # what is written in a job: its records
+    # a job writes its records
     assert own.ports["m_axi_gmem0 w"].count
     assert "aclk" not in own.ports
     assert "(aclk (T0" in own.saif

@@ -1,4 +1,4 @@
-"""One script of driver calls on the golden core and on the compiled one: recordings are equal."""
+"""A script of driver calls on the golden core and on the compiled core: equal recordings."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ SPEC = small_cores.zotrain(monitor=True)
 
 
 def play(device, jobs):
-    """Run jobs, each from its own network and deltas, and commands that end in an error between them."""
+    """Run jobs, each with its network and deltas, with failing commands in between."""
     core = RecordingCore(SPEC.registers, device, device, device.interrupt, SPEC.signature)
     host = ZerothOrderTrainer(core, SPEC)
     for job in jobs:

@@ -1,4 +1,6 @@
-"""Comparison of a zeroth-order job on the compiled core with the integer job: no difference, or one that is found."""
+"""Comparison of a zeroth-order job on the compiled core with the integer job: no difference, and an injected
+difference.
+"""
 
 from collections import deque
 from dataclasses import replace
@@ -21,7 +23,7 @@ from ....integer_jobs import integers_of, run_integers
 from ....small_cores import zotrain
 from ..checks import check_difference_is_found, check_same_job, samples_of
 
-# the core of tests/boards/host: one build serves all
+# the core of tests/boards/host: shared build
 SPEC = zotrain()
 
 

@@ -1,4 +1,4 @@
-"""Random jobs of zeroth order on networks of short and long stages, with every cut, bit for bit; minutes."""
+"""Random zeroth-order jobs on networks of short and long stages, with every cut, bit for bit; minutes."""
 
 import numpy as np
 import pytest

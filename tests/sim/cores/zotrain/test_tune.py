@@ -1,4 +1,4 @@
-"""The core for a zeroth-order job: its preset, array and generator, and what it cannot run."""
+"""The core of a zeroth-order job: preset, array and generator, and refused jobs."""
 
 from dataclasses import replace
 

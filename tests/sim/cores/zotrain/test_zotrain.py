@@ -37,7 +37,7 @@ def test_wider_cores_are_bit_exact(settings):
 
 @pytest.mark.slow
 def test_one_wrong_bit_in_the_memory_is_found():
-    """One bit of a sample differs in the memory from what golden has."""
+    """One bit of a sample in memory differs from golden's."""
 
     def damage(samples):
         samples[::16] ^= 0x40
