@@ -183,22 +183,15 @@ class Spec(ABC):
 
     @classmethod
     def part(cls, house: str, module: str, name: str) -> Any:
-        """Object of the block in another house: RTL, bench, a core's jobs; found by name, without a list.
+        """Object of the block in another house, "hw", "sim" or "boards", found by name; None if missing.
 
         Parameters
         ----------
-        house : str
-            ``hw``, ``sim`` or ``boards``.
         module : str
             Module in the block's folder there: ``tb_urng`` is ``sim/rng/tb_urng.py``, for a core
             ``sim/cores/CORE/tb_CORE.py``. A spec outside a package ``golden`` has everything in its own module.
         name : str
-            Function or class.
-
-        Returns
-        -------
-        object
-            None if the module or the name does not exist.
+            Function or class: RTL, bench, a core's jobs.
         """
         package, golden, room = cls._place()
         place = f"{package}.{house}.{room}.{module}" if golden else cls._named().__module__

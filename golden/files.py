@@ -35,12 +35,7 @@ _CELL = re.compile(rf"(?:{_QUOTED.pattern}|([^\",\r\n]*+))(,|\r\n|\r|\n|\Z)")
 def read_text(path: Path, encoding: str = "utf-8", errors: Literal["strict", "replace"] = "strict") -> str:
     """Text of a user's file, without byte order mark, with its own line ends.
 
-    Parameters
-    ----------
-    encoding : str
-        Encoding of a file without byte order mark.
-    errors : str
-        Treatment of invalid bytes, as for `bytes.decode`.
+    `encoding` is for files without byte order mark; for `errors` see `bytes.decode`.
 
     Raises
     ------
@@ -140,14 +135,9 @@ def _misquoted(text: str, position: int) -> str:
 
 
 def refuse_unwritable(path: Path, size: int = LEAST) -> None:
-    """Write and delete a test file next to a path, with all its folders.
+    """Check that `size` bytes can be written to a path: write and delete a test file, with all its folders.
 
-    Parameters
-    ----------
-    path : Path
-        Output file of long work, written later by `whole` or in place.
-    size : int
-        Needed bytes.
+    For outputs of long work, written later by `whole` or in place.
 
     Raises
     ------

@@ -48,16 +48,10 @@ class Overflow(StrEnum):
 
 @dataclass(frozen=True)
 class Format:
-    """Fixed-point format, written ``Q8.16`` (signed) or ``U2.6`` (unsigned).
+    """Fixed-point format, written ``Q8.16`` (signed, two's complement) or ``U2.6`` (unsigned).
 
-    Parameters
-    ----------
-    integer : int
-        Bits before the binary point, *including* the sign bit of a signed format.
-    fraction : int
-        Bits after the binary point.
-    signed : bool
-        Two's complement if true.
+    `integer` is the bits before the binary point, *including* the sign bit of a signed format, `fraction` the bits
+    after.
 
     Raises
     ------
@@ -283,14 +277,7 @@ def _blas(a: Integers, b: Integers) -> Integers:
 
 
 def matmul(a: ArrayLike, b: ArrayLike, in_float: Callable[[Integers, Integers], Integers] = _blas) -> Integers:
-    """Exact integer matrix product, in float64 BLAS if no partial sum can reach 2**53, else in int64.
-
-    Parameters
-    ----------
-    a, b : array of int
-        Matrices as of `numpy.matmul`.
-    in_float : callable
-        Product in float64, for sums below 2**53.
+    """Exact integer matrix product, in float64 (`in_float`) if no partial sum can reach 2**53, else in int64.
 
     Raises
     ------

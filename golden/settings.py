@@ -14,18 +14,10 @@ from .errors import UserError
 def build(
     kind: type[Spec], settings: Iterable[str] = (), preset: str | None = None, given: Mapping[str, Any] | None = None
 ) -> Spec:
-    """Spec of a block.
+    """Spec of a block from a preset, or from the field values `given`, and settings.
 
-    Parameters
-    ----------
-    kind : type of Spec
-        The block.
-    settings : iterable of str
-        ``name=value``. A name is a field, a dotted path to a field of a nested spec, or the unique last part of a path.
-    preset : str, optional
-        Preset of the block, applied first.
-    given : dict, optional
-        Values of fields, applied instead of the preset's.
+    A setting is ``name=value``. A name is a field, a dotted path to a field of a nested spec, or the unique last part
+    of a path.
 
     Raises
     ------
@@ -116,12 +108,7 @@ def _make(kind: type[Spec], values: Mapping[str, Any]) -> Spec:
 
 
 def restored(kind: type[Spec], parameters: Mapping[str, Any]) -> Spec:
-    """Spec of a block from all its parameters, as in JSON or from `dataclasses.asdict`.
-
-    Parameters
-    ----------
-    parameters : dict
-        A value for each field, nested specs as dictionaries.
+    """Spec of a block from all its parameters, nested as in JSON or from `dataclasses.asdict`.
 
     Raises
     ------

@@ -29,12 +29,7 @@ def enabled_bits(strobe: int) -> int:
 
 
 class Model:
-    """Model of the registers, one access at a time.
-
-    Parameters
-    ----------
-    signature : int
-        Value of the register `signature`.
+    """Model of the registers, one access at a time; `signature` is the value of the register of this name.
 
     Attributes
     ----------

@@ -31,14 +31,7 @@ def reach(address: int) -> int:
 
 
 def check_bus(data: int, address: int, burst: int) -> None:
-    """Check a bus against the limits of AXI4.
-
-    Parameters
-    ----------
-    data, address : int
-        Width of a beat and of a byte address, in bits.
-    burst : int
-        Beats of a burst, at most.
+    """Check widths of a beat and of a byte address, in bits, and the longest burst, in beats, against AXI4.
 
     Raises
     ------

@@ -21,16 +21,9 @@ ALIGNMENT = 4096
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A contiguous part of device memory.
+    """A contiguous part of device memory of `size` bytes; `register` holds its byte address.
 
-    Parameters
-    ----------
-    register : str
-        Register with its byte address.
-    size : int
-        Bytes.
-    image : array of uint8, (size,) or (0,)
-        Contents that the host writes before the command; empty for a region first written by the core.
+    The host writes the `image`, (size,), before the command; the image is empty for a region first written by the core.
     """
 
     register: str
@@ -44,12 +37,7 @@ class Region:
 
 
 class JobMemory:
-    """Regions placed one after the other, each on a multiple of `ALIGNMENT`.
-
-    Parameters
-    ----------
-    base : int
-        Byte address of the first region, a multiple of `ALIGNMENT`.
+    """Regions placed one after the other, each on a multiple of `ALIGNMENT`, from byte address `base`.
 
     Attributes
     ----------

@@ -22,15 +22,7 @@ Access = Literal["R", "W", "RW", "W1C", "W1S"]
 
 @dataclass(frozen=True)
 class RegisterField:
-    """Field of a register: `width` bits from bit `low`.
-
-    Parameters
-    ----------
-    name : str
-        An identifier.
-    summary : str
-        One line.
-    """
+    """Field of a register: `width` bits from bit `low`. The name is an identifier, the summary one line."""
 
     name: str
     low: int
@@ -54,18 +46,10 @@ class RegisterField:
 
 @dataclass(frozen=True)
 class Register:
-    """A 32-bit word.
+    """A 32-bit word at a byte offset. The name is an identifier, the summary one line.
 
     Parameters
     ----------
-    name : str
-        An identifier.
-    offset : int
-        Byte address.
-    access : "R", "W", "RW", "W1C" or "W1S"
-        Access of the host.
-    summary : str
-        One line.
     fields : tuple of RegisterField
         Fields, if the register is more than one number. Each field of a W1C register is one bit, set by the event of
         the same name; each field of a W1S register is one bit, cleared by the core.
@@ -94,18 +78,7 @@ class Register:
 
 @dataclass(frozen=True)
 class RegisterMap:
-    """Registers, and the codes in them.
-
-    Parameters
-    ----------
-    name : str
-        Prefix in C.
-    registers : tuple of Register
-        In order of offset.
-    codes : tuple of types of IntEnum
-        Commands, errors.
-    address_bits : int
-        Bits of a byte address.
+    """Registers in order of offset, and codes: commands, errors; `name` is the prefix in C.
 
     Raises
     ------

@@ -86,14 +86,7 @@ class Samples:
 class Task:
     """Fine-tuning task: a network is pre-trained on some samples and meets drifted ones.
 
-    Parameters
-    ----------
-    pretrain : Samples
-        Samples before the drift.
-    tune, test : Samples
-        Drifted samples; `test` overlaps neither of the other sets.
-    scale : float
-        Factor that scaled the samples after reading.
+    `tune` and `test` are drifted; `test` overlaps no other set. `scale` is the factor of the samples after reading.
     """
 
     name: str

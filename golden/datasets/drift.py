@@ -19,15 +19,7 @@ _AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Drift:
-    """Change of images.
-
-    Parameters
-    ----------
-    kind : str
-        "none", "rotate" or "camera".
-    degrees : float
-        Angle of "rotate", counter-clockwise.
-    """
+    """Change of images: "none", "rotate" by `degrees`, counter-clockwise, or "camera"."""
 
     kind: str
     degrees: float = 0.0
@@ -78,14 +70,10 @@ class Drift:
 
 
 def rotate(images: Inputs, degrees: float) -> Inputs:
-    """Images rotated about their centre, counter-clockwise; same size, bilinear, zeros outside.
+    """Images, (n, channels, height, width), rotated about their centre, counter-clockwise; bilinear, zeros outside.
 
-    Multiples of 90 degrees move the pixels of square images exactly.
-
-    Parameters
-    ----------
-    images : array of uint8 or float32, (n, channels, height, width)
-        uint8 results are rounded to the nearest byte, float32 results are not rounded.
+    Multiples of 90 degrees move the pixels of square images exactly. Bytes are rounded to nearest, float32 is not
+    rounded.
     """
     turned = np.empty_like(images)
     for start in range(0, len(images), _AT_ONCE):

@@ -41,14 +41,8 @@ def runs_of(seed: int) -> tuple[str, str, str]:
 def fan(damage: int, data_dir: Path | None, seed: int = 0) -> Task:
     """Task: pre-train in a silent room, tune and test beside a ventilation fan.
 
-    Parameters
-    ----------
-    damage : int
-        1 for holes in a blade, 2 for a chipped blade.
-    data_dir : Path or None
-        Folder with cooling-fan/cooling_fan.npz or cooling_fan.npz.
-    seed : int
-        See `runs_of`.
+    `damage` is 1 for holes in a blade, 2 for a chipped blade. `data_dir` has cooling-fan/cooling_fan.npz or
+    cooling_fan.npz. `seed` selects the recordings, see `runs_of`.
     """
     name = f"fan-damage{damage}"
     (path,) = find(name, data_dir, "cooling-fan", ["cooling_fan.npz"])
@@ -75,19 +69,12 @@ def fan(damage: int, data_dir: Path | None, seed: int = 0) -> Task:
 
 
 def stop_begins(spectra: NDArray[Any], where: str = "recording") -> int:
-    """First row with the fan at rest.
+    """First row of spectra (n, 512), in time order, with the fan at rest; `where` is the recording's name for messages.
 
     The sum of all 512 bins of a row decides. At the lowest speed it is 31 to 53 in the silent rooms and 56 to 72 beside
     the ventilation fan; at rest 9 to 12 and 28 to 39. The border is half way between both medians, and rest begins
     after the last row above it: at row 176 to 181 of 235, not always the 176.25 of a division by four. One or two rows
     of a recording, during the run-down, are ambiguous.
-
-    Parameters
-    ----------
-    spectra : array, (n, 512)
-        In time order: three quarters with the fan turning, one at rest.
-    where : str
-        Name of the recording for messages.
     """
     energy = spectra.sum(axis=1, dtype=np.float64)
     eighth = len(energy) // 8

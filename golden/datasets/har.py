@@ -26,7 +26,7 @@ the paper has 694."""
 
 
 def har(data_dir: Path | None) -> Task:
-    """Task: pre-train on most subjects, tune and test on five with different motions.
+    """Task: pre-train on most subjects, tune and test on five others; `data_dir` has har/har.npz or har.npz.
 
     Pre-training takes the official training part without the drifted subjects: exactly the paper's 5,894 windows.
     Drifted subjects come from both parts (subject 9 is in the official test part). The paper does not name their tuning
@@ -34,11 +34,6 @@ def har(data_dir: Path | None) -> Task:
     its users and tested on later data. Of a dozen splits tried in float32 this one has the paper's 1,050 windows and
     comes closest to its accuracies, which depend strongly on the split. A random split gives 98 percent, because
     windows overlap by a half; here only the first test window of a subject and activity may overlap a tuning window.
-
-    Parameters
-    ----------
-    data_dir : Path or None
-        Folder with har/har.npz or har.npz.
     """
     (path,) = find("har", data_dir, "har", ["har.npz"])
     arrays = read_arrays(path, [f"{key}_{part}" for part in ("train", "test") for key in ("X", "y", "subject")])

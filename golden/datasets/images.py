@@ -34,12 +34,7 @@ FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3
 def mnist(name: str, data_dir: Path | None, seed: int) -> Task:
     """Task: pre-train on the training images, tune on 1,024 random test images, test on the others; no drift.
 
-    Parameters
-    ----------
-    name : str
-        "mnist" or "fashion-mnist", also the folder in `data_dir`; the files have the same names in both.
-    seed : int
-        Seed of the choice of the 1,024.
+    `name`, "mnist" or "fashion-mnist", is also the folder in `data_dir`, as both have the same file names.
     """
     paths = find(name, data_dir, name, FILES, (".gz", ""))
     other = {"mnist": "fashion-mnist", "fashion-mnist": "mnist"}[name]
@@ -83,14 +78,9 @@ _LIMIT = 1 << 30
 
 
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
-    """Array of uint8 from one IDX file.
+    """Array of uint8 from one IDX file of 3 dimensions, images (n, height, width), or 1, labels (n,).
 
-    Parameters
-    ----------
-    path : Path
-        Gzip is recognised by content, as browsers may unpack a file without renaming it.
-    dimensions : int
-        Required dimensions: 3 for images (n, height, width), 1 for labels (n,).
+    Gzip is recognised by content, as browsers may unpack a file without renaming it.
 
     Raises
     ------

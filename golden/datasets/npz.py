@@ -30,12 +30,8 @@ from .dataset import Inputs, Samples, Task
 def npz(path: Path, classes: int | None = None, scale: float = 1.0) -> Task:
     """Task of an NPZ file, with empty `pretrain` if the file has none.
 
-    Parameters
-    ----------
-    classes : int, optional
-        Number of classes of the network, if known.
-    scale : float
-        Factor of float samples, see `Samples.scaled`.
+    `classes` is the network's number of classes, if known; `scale` is the factor of float samples, see
+    `Samples.scaled`.
     """
     arrays = read_arrays(path, ("x_tune", "y_tune", "x_test", "y_test"), ("x_train", "y_train"))
     if ("x_train" in arrays) != ("y_train" in arrays):
@@ -113,11 +109,6 @@ def names_of(path: Path) -> list[str]:
 
 def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> Arrays:
     """Named arrays of an archive, in native byte order; others are not read.
-
-    Parameters
-    ----------
-    required, optional : iterable of str
-        Keys as in ``np.savez``.
 
     Raises
     ------

@@ -29,20 +29,10 @@ TASKS = (*_TASKS, "npz:FILE")
 
 
 def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: int = 0, scale: float = 1.0) -> Task:
-    """Task of a name.
+    """Task of a name of `TASKS`.
 
-    Parameters
-    ----------
-    name : str
-        One of `TASKS`.
-    data_dir : Path or None
-        Folder with the files of the task; not needed for "digits" and "npz:FILE".
-    drift : str
-        Drift of the tuning and test samples, see `Drift.parse`.
-    seed : int, at least 0
-        Seed of random splits and noise.
-    scale : float
-        Factor of float samples, see `Samples.scaled`.
+    `data_dir` has the task's files; "digits" and "npz:FILE" need none. `drift` changes tuning and test samples, see
+    `Drift.parse`; `seed`, at least 0, is for random splits and noise; `scale` is the factor of float samples.
 
     Raises
     ------

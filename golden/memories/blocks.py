@@ -36,18 +36,9 @@ class Blocks:
 
 @dataclass(frozen=True)
 class Fit:
-    """A memory in blocks of one kind and aspect ratio.
+    """A memory, in `segments`, in `count` blocks of one primitive and aspect ratio, `rows` x `width`.
 
-    Parameters
-    ----------
-    primitive : str
-        ``RAMB18E2``, ``RAMB36E2`` or ``URAM288``.
-    count : int
-        Number of blocks.
-    rows, width : int
-        Aspect ratio.
-    segments : int
-        Segments of the memory's rows.
+    The primitive is ``RAMB18E2``, ``RAMB36E2`` or ``URAM288``.
     """
 
     primitive: str
@@ -67,12 +58,7 @@ class Fit:
 def block_rams(depth: int, width: int, two_way: bool = False, constant: bool = False) -> Fit:
     """Cheapest fit of a memory of `depth` words of `width` bits in block RAM.
 
-    Parameters
-    ----------
-    two_way : bool
-        True if one of two ports reads and writes, which excludes the widest aspect ratio.
-    constant : bool
-        True for a ROM.
+    With `two_way` one of two ports reads and writes, which excludes the widest aspect ratio; `constant` is a ROM.
     """
     fits = []
     for bits, cost in _COST.items():

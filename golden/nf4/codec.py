@@ -117,15 +117,10 @@ def quantise_floats(values: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class RecordLayout:
-    """Layout of a sample's record in the forward cache.
+    """Layout of a sample's record in the forward cache; `blocks` has number and length of the blocks of each tensor.
 
     First all codes, two a byte, the first in the high nibble, without gaps between blocks; for an odd number the last
     low nibble is 0. Then all scales, four bytes each, little-endian. For LeNet-5: 895 + 100 bytes.
-
-    Parameters
-    ----------
-    blocks : tuple of (int, int)
-        For each tensor: number of blocks, and length of each.
 
     Raises
     ------

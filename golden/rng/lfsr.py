@@ -46,14 +46,7 @@ remain for a serial load."""
 
 @dataclass(frozen=True)
 class Lfsr:
-    """Linear feedback shift register.
-
-    Parameters
-    ----------
-    bits : int
-        Width, 2 to 20.
-    taps : tuple of int
-        Tapped bits, counted from 1, by default `TAPS`.
+    """Linear feedback shift register of 2 to 20 bits; taps count from 1, by default `TAPS`.
 
     Raises
     ------
@@ -150,14 +143,7 @@ APART = 2
 def spread(lfsr: Lfsr, n: int, turn: int = 0) -> Integers:
     """Phases of n registers, (n,), read-only and cached.
 
-    Parameters
-    ----------
-    lfsr : Lfsr
-        Candidates are tried in the order of its states, from phase 0 on.
-    n : int
-        Number of registers.
-    turn : int
-        Index of the first candidate, for other choices.
+    Candidates are tried in the order of the register's states, from index `turn` on; another index gives other choices.
     """
     period = lfsr.period
     candidates = np.roll(lfsr.states - 1, -turn)

@@ -87,17 +87,7 @@ def cycles_of(weights: int, lanes: int) -> int:
 
 
 def draw_perturbation(source: PerturbationSource, position: int, weights: int, lanes: int) -> NDArray[np.int32]:
-    """Perturbation at a position, (weights,) with ``source.fraction_bits`` fraction bits.
-
-    Parameters
-    ----------
-    position : int
-        First cycle of the perturbation.
-    weights : int
-        Length of the perturbation.
-    lanes : int
-        Width of a tile.
-    """
+    """Perturbation, (weights,), at a position for tiles of `lanes`; ``source.fraction_bits`` fraction bits."""
     if position < 0 or weights < 0 or lanes < 1:
         raise UserError(f"no perturbation of {weights} weights in {lanes} lanes at position {position}")
     rows = source.draw(position, cycles_of(weights, lanes))

@@ -220,12 +220,7 @@ def load_words(bits: Integers) -> dict[str, Words]:
 def rotate(by_generator: NDArray[np.int32], position: int, cycles: int) -> NDArray[np.int32]:
     """Rows of an array of rotating generators, (cycles, n): entry j of row t is generator ``(j + t) mod n`` at time t.
 
-    Parameters
-    ----------
-    by_generator : array (period, n)
-        Numbers of each generator over its period.
-    position, cycles : int
-        First row and number of rows.
+    `by_generator`, (period, n), has the numbers of each generator over its period; rows begin at `position`.
     """
     period, n = by_generator.shape
     twice = np.concatenate([by_generator, by_generator], axis=1)

@@ -26,16 +26,9 @@ CONTEXT_GUARD = 8
 
 @dataclass(frozen=True)
 class Attention:
-    """Softmax of scaled scores and the weighted sum of values, of one head.
+    """Softmax of scaled scores and the weighted sum of values, of one head of `width` features.
 
-    Parameters
-    ----------
-    width : int
-        Features of a head, at least 1.
-    scale : float, optional
-        Factor of the scores, by default ``1 / sqrt(width)``.
-    queries, keys, values, contexts : Format
-        Formats of the inputs and of the result.
+    `scale` is the factor of the scores, by default ``1 / sqrt(width)``.
     """
 
     width: int
@@ -76,14 +69,8 @@ class Attention:
     ) -> Integers:
         """Contexts: softmax times values, (..., queries, width) in the format `contexts`.
 
-        Parameters
-        ----------
-        exponents : array of int, (..., queries, keys)
-            Q8.16, from `exponents`.
-        values : array of int, (..., keys, width)
-            In the format `values`.
-        seen : array of bool, (..., queries, keys), optional
-            Mask with at least one key a query.
+        `exponents`, (..., queries, keys), are from the method of this name; `values` are (..., keys, width). The mask
+        `seen`, (..., queries, keys), has at least one key a query.
         """
         terms, inverse = weights(exponents, seen)
         return contexts(terms @ values, inverse, self.values.fraction, narrow, self.contexts)
@@ -92,14 +79,7 @@ class Attention:
 def exponents(products: Integers, fraction: int, factor: tuple[int, int], narrow: Narrower) -> Integers:
     """Scores times log2(e): exact products are narrowed to Q11.16, scaled, and narrowed to Q8.16.
 
-    Parameters
-    ----------
-    products : array of int
-        Exact products of queries and keys.
-    fraction : int
-        Fraction bits of the products.
-    factor : (int, int)
-        `Attention.factor`.
+    `fraction` is the fraction bits of the products, `factor` is `Attention.factor`.
     """
     return narrow(narrow(products, fraction, Q11_16) * factor[0], Q11_16.fraction + factor[1], Q8_16)
 
@@ -117,7 +97,7 @@ def weights(exponents: Integers, seen: NDArray[np.bool_] | None = None) -> tuple
     Returns
     -------
     weights : array of int64, (..., keys)
-        In the format `POWER`.
+        In `POWER`.
     inverse : Inverse, (..., 1)
         Reciprocals of the rows' sums.
     """
@@ -130,19 +110,10 @@ def weights(exponents: Integers, seen: NDArray[np.bool_] | None = None) -> tuple
 
 
 def contexts(sums: Integers, inverse: Inverse, fraction: int, narrow: Narrower, result: Format) -> Integers:
-    """Weighted sums of values divided by the sums of the weights, in the format `result`.
+    """Weighted sums of values, (..., width), divided by the sums of the weights, in the format `result`.
 
-    A sum is narrowed to 8 guard bits below a value's last bit, relative to the octave of the weights' sum. The sum is
-    then multiplied by the reciprocal and rounded.
-
-    Parameters
-    ----------
-    sums : array of int, (..., width)
-        Exact.
-    inverse : Inverse
-        From `weights`.
-    fraction : int
-        Fraction bits of the values.
+    An exact sum is narrowed to 8 guard bits below a value's last bit, relative to the octave of the weights' sum. The
+    sum is then multiplied by the reciprocal from `weights` and rounded. `fraction` is the fraction bits of the values.
     """
     # at most twice the largest value: the sum of the weights is below twice its octave
     mean = shifted(sums, inverse.exponent - CONTEXT_GUARD)

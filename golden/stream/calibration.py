@@ -41,19 +41,7 @@ def activation_formats(transformer: IntegerTransformer, largest: Mapping[int, fl
 
 @dataclass(frozen=True)
 class OperationRange:
-    """Range of an operation's outputs.
-
-    Parameters
-    ----------
-    least, most : float
-        Smallest and largest value in float64.
-    saturated : int
-        Clipped values of the integer model.
-    values : int
-        Number of outputs.
-    error : float
-        Relative rms error of the integer model.
-    """
+    """Range of an operation's outputs: extremes in float64, number of outputs, clipped integers, relative rms error."""
 
     least: float
     most: float
@@ -65,16 +53,10 @@ class OperationRange:
 def operation_ranges(
     base: FrozenBase, parameters: Parameters, rows: NDArray[np.floating[Any]], lengths: tuple[int, ...]
 ) -> list[OperationRange]:
-    """Compare all operations in float64 and in integers.
+    """Ranges of all operations, from float64 and integer runs.
 
-    Parameters
-    ----------
-    parameters : mapping
-        Float tensors of `base`.
-    rows : array of float, (tokens of all sentences, features)
-        Inputs.
-    lengths : tuple of int
-        Tokens of each sentence.
+    `rows` are (tokens of all sentences, features), `lengths` the tokens of each sentence; `parameters` are the float
+    tensors of `base`.
     """
     model = base.transformer
     exact = run_float(model.network, parameters, rows, lengths)

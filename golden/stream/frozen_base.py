@@ -25,16 +25,9 @@ BASES: tuple[BaseKind, ...] = get_args(BaseKind)
 class FrozenBase:
     """Integers of all tensors, and their errors.
 
-    Parameters
-    ----------
-    integers : mapping
-        Operands of the array; NF4 matrices are dequantised.
-    errors : mapping of (int, str) to float
-        Relative rms error of each matrix.
-    codes : mapping of (int, str) to Nf4Weights
-        NF4 matrices; sensitive values have code 0.
-    clipped : mapping of (int, str) to int
-        Number of clipped values of each tensor that saturates.
+    `integers` are the array's operands, NF4 matrices dequantised; `codes` are the NF4 matrices, with code 0 at
+    sensitive values. `errors` are relative rms errors of the matrices, `clipped` counts the clipped values of tensors
+    that saturate.
     """
 
     transformer: IntegerTransformer

@@ -28,14 +28,10 @@ class PiecewiseLinear:
 
     Parameters
     ----------
-    function : callable
-        Approximated function.
     first : float
         Start of the first segment.
     argument_fraction : int
         Fraction bits of an argument, which counts from `first`.
-    segments : int
-        Number of segments.
     segment_bits : int
         Bits of t: a segment has ``2**segment_bits`` arguments.
     constant, slope : Format
@@ -156,14 +152,8 @@ def _gated(values: Integers, below: PiecewiseLinear) -> Integers:
 def power_of_half(exponents: Integers, fraction: int = 16) -> Integers:
     """``2**-u`` in `POWER`, at most 1.5 last places off.
 
-    The table gives the power of u's fraction; a shift by u's integer part rounds once more.
-
-    Parameters
-    ----------
-    exponents : array of int
-        u, not negative.
-    fraction : int
-        Fraction bits of u, at most 16.
+    The table gives the power of u's fraction; a shift by u's integer part rounds once more. `exponents` is u with
+    `fraction` fraction bits, at most 16.
 
     Raises
     ------
@@ -215,14 +205,7 @@ def normalised(values: Integers) -> tuple[Integers, Integers]:
 def scaled(values: Integers, fraction: int, inverse: Inverse, result: Format, narrow: Narrower) -> Integers:
     """Values times inverses, rounded once, half to even, saturated to `result`.
 
-    Parameters
-    ----------
-    values : array of int
-        Below 2**45.
-    fraction : int
-        Fraction bits of the values.
-    inverse : Inverse
-        One a value, or one a row.
+    Values are below 2**45, with `fraction` fraction bits; inverses are one a value, or one a row.
     """
     shift = fraction + INVERSE.fraction + inverse.exponent - result.fraction
     return narrow(shifted(values * inverse.mantissa, shift), result, result)

@@ -49,13 +49,7 @@ class Join(IntEnum):
 
 
 class Buffer(NamedTuple):
-    """Rows of a value, in the wide memory or the activation memory.
-
-    Parameters
-    ----------
-    first : int
-        First row of a token.
-    """
+    """Rows of a value, in the wide memory or the activation memory; `first` is a token's first row."""
 
     wide: bool
     first: int
@@ -131,12 +125,8 @@ class Instruction:
 
     Parameters
     ----------
-    kind : int
-        `Kind`.
     activation : int
         Activation of a linear layer's results, or the operation itself: a number of `ACTIVATIONS`.
-    join : int
-        `Join`.
     form : int
         Format of a linear layer's sums, before activation and join: an index of `FORMATS`.
     pool : int
@@ -147,12 +137,8 @@ class Instruction:
         Operation in the user's network.
     inputs, outputs : int
         Features.
-    source, second, third : int
-        `Buffer` of each operand: source, or queries, keys, values.
-    other : int
-        `Buffer` of the joined value.
-    destination : int
-        `Buffer` of the result.
+    source, second, third, other, destination : int
+        `Buffer` of each operand (source, or queries, keys, values), of the joined value, of the result.
     shift, passed_shift, result_shift : int
         Missing fraction bits of a linear layer's sums, of its activation's output, and of the result, against the base
         format.

@@ -99,14 +99,8 @@ class Norm:
 class NormConstants:
     """Integer constants of a norm, as the hardware uses them.
 
-    The fraction bits of the inputs cancel: a row is divided by its own deviation.
-
-    Parameters
-    ----------
-    share, share_fraction : int
-        The constant 1 / features, of 24 bits, and its fraction bits.
-    least : int
-        Added to the sum of squares: at least 1, at most 48 bits.
+    The fraction bits of the inputs cancel: a row is divided by its own deviation. `share` is the constant 1 / features,
+    of 24 bits with `share_fraction` fraction bits. `least`, 1 to 48 bits, is added to the sum of squares.
     """
 
     features: int
@@ -154,14 +148,7 @@ class NormConstants:
     ) -> Integers:
         """Norm with factors and biases, (rows, features) in `result`; ``n * gamma + beta`` is exact and rounded once.
 
-        Parameters
-        ----------
-        rows : array of int, (rows, features)
-            At most 27 bits.
-        gamma, beta : array of int, (features,)
-            Factors in `gain`, biases in Q8.16 or None.
-        gain : Format
-            18 bits, a DSP's narrow port.
+        Rows have at most 27 bits, factors (features,) the 18-bit format `gain`, biases (features,) Q8.16.
         """
         fraction = NORMALISED.fraction + gain.fraction
         exact = self.normalised(rows, narrow) * gamma
@@ -173,13 +160,8 @@ class NormConstants:
 def unit_rows(rows: Integers, narrow: Narrower) -> Integers:
     """Rows divided by their L2 norm, (rows, features) in Q8.16 from -1 to 1; a row of zeros stays zero.
 
-    Each row is shifted and rounded to 17 bits of its largest magnitude. The sum of squares is exact; each value is
-    rounded once more after one product.
-
-    Parameters
-    ----------
-    rows : array of int, (rows, features)
-        Any format, below 2**40.
+    Each row, of any format below 2**40, is shifted and rounded to 17 bits of its largest magnitude. The sum of squares
+    is exact; each value is rounded once more after one product.
     """
     largest = np.abs(rows).max(axis=1, keepdims=True)
     octave, _ = normalised(np.maximum(largest, 1))

@@ -32,12 +32,7 @@ INPUTS = -1
 class TransformerBuilder:
     """Operations and tensors in order; each method adds an operation and returns its number.
 
-    Parameters
-    ----------
-    name : str
-        Origin, for messages.
-    features : int
-        Features of an input row.
+    `name` is the origin for messages, `features` the features of an input row.
     """
 
     def __init__(self, name: str, features: int) -> None:

@@ -45,15 +45,7 @@ class FloatBytes:
 
 
 def float_bytes(network: Transformer, embeddings: int, lengths: Sequence[int]) -> FloatBytes:
-    """Bytes of a step on a batch.
-
-    Parameters
-    ----------
-    embeddings : int
-        Parameters before the network, tuned like all others.
-    lengths : sequence of int
-        Tokens of each sentence.
-    """
+    """Bytes of a step on sentences of `lengths` tokens; `embeddings` parameters before the network are tuned, too."""
     parameters = embeddings + sum(prod(shape) for shape in network.parameter_shapes.values())
     sizes = {INPUTS: network.features * sum(lengths)}
     probabilities = {}

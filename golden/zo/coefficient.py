@@ -36,14 +36,8 @@ STEP_DIFFERENCE = Format(DIFFERENCE.integer + (LARGEST_BATCH - 1).bit_length(), 
 def coefficient_of(difference: int, rate: int, shift: int, narrow: Narrower) -> int:
     """Coefficient of a step, in `COEFFICIENT`; `narrow` counts clipping.
 
-    Parameters
-    ----------
-    difference : int
-        Loss difference of the step, `STEP_DIFFERENCE`.
-    rate : int
-        In `RATE`.
-    shift : int
-        Right shift of the product, 0 to `LARGEST_SHIFT`.
+    `difference` is the step's loss difference in `STEP_DIFFERENCE`, `rate` is in `RATE`, `shift` is 0 to
+    `LARGEST_SHIFT`.
     """
     return int(narrow(-difference * rate, shift, COEFFICIENT))
 

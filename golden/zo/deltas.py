@@ -100,12 +100,7 @@ class PerturbationTable:
 
 
 class Deltas:
-    """Sum of updates.
-
-    Parameters
-    ----------
-    total : array of int, optional
-        Initial sum in `DELTA`, of the table's shape; by default zeros.
+    """Sum of updates in `DELTA`, of the table's shape, from `total` or zeros.
 
     Raises
     ------

@@ -36,14 +36,7 @@ class StepOrder:
 class ZerothOrderLayout:
     """Regions of a zeroth-order core's commands, without its network.
 
-    Parameters
-    ----------
-    rows : Sized
-        Rows of the deltas; only the number is used.
-    generator : Generator
-        Generator of the perturbations.
-    outputs : int
-        Logits of a sample.
+    Only the number of `rows` of the deltas is used; `outputs` are the logits of a sample.
     """
 
     def __init__(self, rows: Sized, generator: Generator, outputs: int) -> None:

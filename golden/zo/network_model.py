@@ -21,12 +21,7 @@ from .mapping import PerturbationMapping
 class NetworkPart:
     """Contiguous stages with their own perturbations, see `model.PerturbedPart`.
 
-    Parameters
-    ----------
-    frozen : array of int, (words, width)
-        Pre-trained parameters, Q4.12.
-    product : Product
-        Matrix product.
+    `frozen` are the pre-trained parameters in Q4.12, (words, width); `product` is a matrix product.
     """
 
     mapping: PerturbationMapping
@@ -58,16 +53,9 @@ class NetworkPart:
 
 
 class NetworkModel:
-    """Network on the array with its pre-trained parameters, see `model.PerturbedModel`.
+    """Network on the array with its pre-trained weights and biases, see `model.PerturbedModel`.
 
-    Parameters
-    ----------
-    mapping : PerturbationMapping
-        Network and order of its parameters.
-    frozen : sequence of StageIntegers
-        Pre-trained weights and biases.
-    products : "blas", "int64" or "torch"
-        Implementation of matrix products; all are exact.
+    `products` is the implementation of matrix products, "blas", "int64" or "torch"; all are exact.
     """
 
     def __init__(self, mapping: PerturbationMapping, frozen: Sequence[StageIntegers], products: str = "blas") -> None:

@@ -19,15 +19,7 @@ BIAS_LUT_ROWS = 128
 
 
 class Deadline(NamedTuple):
-    """Words with offsets required by a cycle of a pass.
-
-    Parameters
-    ----------
-    words : int
-        Number of words from the start of the perturbation.
-    cycle : int
-        Cycle of the pass that uses the last of the words.
-    """
+    """The first `words` words of a perturbation have offsets before `cycle` of a pass uses the last of them."""
 
     words: int
     cycle: int
@@ -44,12 +36,7 @@ class BiasGroups(NamedTuple):
 class RowRange:
     """Rows of a perturbation's words in order: first biases, then weights.
 
-    Parameters
-    ----------
-    biases, weights : range
-        Rows.
-    deadlines : tuple of Deadline
-        Times at which a pass uses words, at least the first word's.
+    `deadlines` tell when a pass uses words, at least the first one.
     """
 
     biases: range

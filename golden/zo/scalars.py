@@ -31,15 +31,7 @@ _Number = TypeVar("_Number", int, Integers)
 
 @dataclass(frozen=True)
 class Scalars:
-    """Scalars of a step.
-
-    Parameters
-    ----------
-    shift : int
-        0 to 24.
-    values : tuple of int
-        -127 to 127; for each perturbation of the first part its pairs.
-    """
+    """Scalars of a step, -127 to 127, by pair of perturbations, with a common shift, 0 to 24."""
 
     shift: int
     values: tuple[int, ...]
@@ -75,14 +67,9 @@ def round_to_even(value: _Number, divisor: int) -> _Number:
 
 @dataclass(frozen=True)
 class StepLayout:
-    """Positions of a step's perturbations.
+    """Positions of a step's P1 (`first`) and P2 (`second`) perturbations.
 
-    Parameters
-    ----------
-    first, second : int
-        P1 and P2.
-    spans : tuple of int
-        Positions of a perturbation of the first and of the second part.
+    `spans` are the positions of a perturbation of the first and of the second part.
     """
 
     first: int

@@ -115,10 +115,7 @@ class SparseAddSpec(Spec):
     def sparse_words(self, indices: Integers, values: Integers, weights: int) -> Words:
         """Words of `sparse` for one packet of `weights` weights; without corrections, one word that adds 0.
 
-        Parameters
-        ----------
-        indices, values : array of int, (k,)
-            Corrections in Q4.12, sorted by index.
+        Corrections are (k,) each, values in Q4.12.
 
         Raises
         ------

@@ -28,8 +28,6 @@ class StepSettings:
         ``eps = 2**-eps_shift``, 4 to 12.
     shift : int
         Right shift of loss difference times rate, see `with_rates`.
-    split : Split
-        Perturbations of a step.
     scalars : bool
         If true, round a step's coefficients to the bytes of a message, see `scalars.Scalars`.
     loss : str
@@ -56,21 +54,10 @@ class StepSettings:
     def with_rates(
         self, rates: Sequence[float], batches: Sequence[int], perturbation: PerturbationTable
     ) -> tuple[list[int], StepSettings]:
-        """Learning rates of mean losses as words, and settings with the largest shift that fits all rates.
+        """Words, in `RATE`, of learning rates of mean losses; and settings with the largest shift that fits all.
 
-        ``c = - rate * dL / (2 eps batch slopes)`` in units of ``2**(fraction - 28)``.
-
-        Parameters
-        ----------
-        rates : sequence of float
-            Learning rate of each step, at least 0.
-        batches : sequence of int
-            Samples of each step.
-
-        Returns
-        -------
-        list of int, StepSettings
-            Rate of each step in `RATE`, and the new settings.
+        Rates are at least 0; `batches` are the samples of each step. ``c = - rate * dL / (2 eps batch slopes)`` in
+        units of ``2**(fraction - 28)``.
 
         Raises
         ------

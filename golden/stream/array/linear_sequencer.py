@@ -23,14 +23,8 @@ from ..memory.chunks import ChunkLayout, Place
 class LinearOperation(NamedTuple):
     """Linear layer of all rows of a pass; a word of `operation`.
 
-    Parameters
-    ----------
-    source : int
-        Address of the first input row in the activation memory.
-    rows : int
-        Rows of a side.
-    stride : int
-        Addresses between the chunks of a row.
+    The first input row is at address `source` of the activation memory, `rows` counts the rows of a side, and `stride`
+    is the distance between chunks of a row.
     """
 
     inputs: int

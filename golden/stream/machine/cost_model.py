@@ -65,15 +65,7 @@ def on_paper(network: Transformer) -> IntegerTransformer:
 
 
 class Pass(NamedTuple):
-    """Sentences on the chip at once.
-
-    Parameters
-    ----------
-    lengths : tuple of int
-        Tokens of each sentence.
-    sides : int
-        2 for both sides at once, 1 for one side after the other.
-    """
+    """Sentences on the chip at once, with `lengths` tokens; `sides` is 1 if one side follows the other, else 2."""
 
     lengths: tuple[int, ...]
     sides: int
@@ -86,20 +78,10 @@ class Pass(NamedTuple):
 
 @dataclass(frozen=True)
 class OperationCost:
-    """Cost of one schedule step in a whole training step.
+    """Cost of one schedule step, beginning with operation `number`, in a whole training step.
 
-    Parameters
-    ----------
-    number : int
-        First operation of the schedule step.
-    title, kind : str
-        Name in the user's model, and class of the operation.
-    bound : str
-        Slowest resource: ``array``, ``loading``, ``offsets``, ``DRAM`` or ``functions``.
-    products : int
-        Multiply-accumulates.
-    read : int
-        Bytes of the stream.
+    `bound` is the slowest resource: ``array``, ``loading``, ``offsets``, ``DRAM`` or ``functions``. `products` are
+    multiply-accumulates, `read` the bytes of the stream.
     """
 
     number: int
@@ -113,16 +95,9 @@ class OperationCost:
 
 @dataclass(frozen=True)
 class StreamBytes:
-    """Bytes of a network in DRAM and on the chip.
+    """Bytes of a network in DRAM, in whole records, and of the largest pass on the chip, with 24 or 27 bits a value.
 
-    Parameters
-    ----------
-    codes, scales : int
-        All matrices, in whole records.
-    vectors : int
-        Biases, norm factors and positions, 4 bytes a value.
-    activations, keys_values : int
-        The largest pass, with 24 or 27 bits a value.
+    `vectors` are biases, norm factors and positions, 4 bytes a value.
     """
 
     codes: int
@@ -135,14 +110,9 @@ class StreamBytes:
 
 @dataclass(frozen=True)
 class StepCost:
-    """Cost of a training step: one projected gradient of a batch of sentences.
+    """Cost of a training step: one projected gradient of a batch of sentences with `lengths` tokens.
 
-    Parameters
-    ----------
-    lengths : tuple of int
-        Tokens of each sentence.
-    first : int
-        First computed operation; a cache in DRAM holds the rows before it.
+    Operations before `first` are not computed: a cache in DRAM holds their rows.
 
     Raises
     ------

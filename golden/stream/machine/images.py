@@ -20,16 +20,9 @@ from .program import Program, program_of
 
 @dataclass(frozen=True, eq=False)
 class StreamImages:
-    """Transformer as a core holds it in DRAM.
+    """Transformer as a core holds it in DRAM: program, and image of stream and tables with the header.
 
-    Parameters
-    ----------
-    model : TransformerModel
-        Whole model with the core's tiles.
-    weights : array of uint8
-        Image of stream and tables, with the header.
-    cut : int
-        The program is cut before this operation; 0 without a cut.
+    The model is whole and has the core's tiles. The program is cut before operation `cut`; 0 without a cut.
     """
 
     model: TransformerModel
@@ -63,16 +56,9 @@ class StreamImages:
 
     @classmethod
     def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize, cut: int = 0) -> StreamImages:
-        """Images of a model.
+        """Images of a model of the same base.
 
-        Parameters
-        ----------
-        model : TransformerModel
-            Model of the same base.
-        base : FrozenBase
-            Frozen tensors.
-        cut : int
-            The network is cut before this operation, see `Split`; or a forward cache ends there.
+        The network is cut before operation `cut`, see `Split`, or a forward cache ends there.
 
         Raises
         ------

@@ -163,12 +163,7 @@ class StreamLayout:
     # -- images --------------------------------------------------------------------------------------------------------
 
     def encode(self, tensors: StreamTensors, exact: TransformerIntegers = MappingProxyType({})) -> Bytes:
-        """Image of header with digest, stream and tables.
-
-        Parameters
-        ----------
-        exact : mapping of (int, str) to array of int
-            18-bit matrices, for the sensitive weights.
+        """Image of header with digest, stream and tables; `exact` has the 18-bit matrices, for the sensitive weights.
 
         Raises
         ------

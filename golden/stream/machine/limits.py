@@ -74,14 +74,9 @@ class Reason(IntEnum):
 
 
 class Check(NamedTuple):
-    """Refusal of an instruction if ``base + factor * count`` exceeds a limit.
+    """Refusal of an instruction if ``base + factor * count`` exceeds a limit, or, with `equal`, differs from it.
 
-    Parameters
-    ----------
-    text : callable
-        Makes the message, of integers.
-    equal : bool
-        If true, every value other than the limit is refused.
+    `text` makes the message, of integers.
     """
 
     reason: Reason
@@ -98,14 +93,8 @@ class Check(NamedTuple):
 class Counts:
     """Numbers that hold for all instructions of a program.
 
-    Parameters
-    ----------
-    capacity : int
-        Tokens of all sides in the buffers at once.
-    words, behind : int
-        Perturbation words of the whole network or its first part, and of the part after a cut.
-    stream_beats, beats : int
-        Beats of the stream, and of stream and tables.
+    `capacity` is the tokens of all sides in the buffers at once. `words` are the perturbation words of the whole
+    network or its first part, `behind` of the part after a cut. `beats` include the tables.
     """
 
     capacity: Any
@@ -119,16 +108,8 @@ class Counts:
 class Derived:
     """Products of an instruction's fields that several checks read, and a remainder.
 
-    Parameters
-    ----------
-    keys : int
-        Features of all key heads.
-    records, tiles : int
-        Records and tiles of a matrix.
-    table_tiles : int
-        Tiles of a table of positions.
-    remainder : int
-        Heads modulo key heads; 0 without key heads.
+    `keys` are the features of all key heads, `records` and `tiles` a matrix's, `table_tiles` a table of positions'.
+    `remainder` is the heads modulo the key heads.
     """
 
     keys: Any
@@ -166,12 +147,10 @@ class _Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a core and a program.
+    """Limits of a core and a program; lanes and columns are powers of two.
 
     Parameters
     ----------
-    size : CoreSize
-        Lanes and columns are powers of two.
     choose : callable
         Multiplexer: condition, value if true, value if false.
     hold : callable

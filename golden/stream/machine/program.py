@@ -120,12 +120,7 @@ class Program:
         return HEADER_BEATS + len(self.instructions) * INSTRUCTION_BEATS
 
     def check(self, features: int = MOST_FEATURES) -> None:
-        """Check all instructions against the core's limits.
-
-        Parameters
-        ----------
-        features : int
-            Largest number of features of the core, see `Limits`.
+        """Check all instructions against the core's limits, with `features` as the core's largest, see `Limits`.
 
         Raises
         ------
@@ -231,16 +226,9 @@ def read_program(image: Bytes, size: CoreSize) -> Program:
 
 
 def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName], bool] = everything) -> Program:
-    """Program of a transformer.
+    """Program of a transformer for the core of a layout.
 
-    Parameters
-    ----------
-    layout : StreamLayout
-        Addresses of the tensors, and the core's size.
-    stream : bytes
-        `layout.digest` of the stream's image without header.
-    tuned : callable
-        Predicate of the perturbed tensors, as in `TransformerModel`.
+    `stream` is `layout.digest` of the stream's image without header. `tuned` is the predicate of perturbed tensors.
 
     Raises
     ------

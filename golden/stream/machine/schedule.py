@@ -21,18 +21,8 @@ from ..norms import Q11_16
 class Step:
     """Operations that run as one.
 
-    Parameters
-    ----------
-    number : int
-        First operation.
-    activation : int or None
-        Activation of a linear layer's sums.
-    joined : int or None
-        Residual or gate after the activation.
-    reads : tuple of int
-        Operations with outputs that the first operation reads, -1 for the inputs.
-    other : int or None
-        Operation with the joined value.
+    A linear layer may have an activation, and then a residual or gate, `joined`, with the outputs of operation `other`.
+    `reads` are the first operation's operands, -1 for the inputs.
     """
 
     number: int
@@ -53,13 +43,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Place:
-    """Rows of a value in a memory, for each token of each side.
-
-    Parameters
-    ----------
-    wide : bool
-        True for the memory of sums and norm inputs, false for the activation memory.
-    """
+    """Rows of a value for each token of each side, in the wide memory (sums, norm inputs) or the activation memory."""
 
     wide: bool
     first: int
@@ -89,12 +73,8 @@ class _Buffer:
 class Schedule:
     """Steps of a transformer, and buffers of their values.
 
-    Parameters
-    ----------
-    lanes, columns : int
-        Values of a row of the activation memory, and of the wide memory.
-    cut : int
-        The network is cut before this operation, and the value at the cut is stored; 0 without a cut.
+    `lanes` and `columns` are the values of a row of the activation memory and of the wide memory. The network is cut
+    before operation `cut`, and the value at the cut is stored; 0 without a cut.
 
     Raises
     ------

@@ -14,15 +14,7 @@ from ...fixed import Format
 
 
 class Place(NamedTuple):
-    """Address of a value.
-
-    Parameters
-    ----------
-    wide : bool
-        True for the wide memory.
-    base : int
-        Address of the first token's first chunk: the first row of its `Buffer` times the stride.
-    """
+    """Memory of a value, and address of its first token's first chunk: first row of its `Buffer` times the stride."""
 
     wide: bool
     base: int
@@ -83,16 +75,9 @@ class ChunkLayout:
         return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
 
     def chunk(self, place: Place, group: int, row: int, stride: int) -> Chunk:
-        """Chunk of a group of `columns` features of a row.
+        """Chunk of a row, sides included; `group` is the first feature divided by `columns`.
 
-        Parameters
-        ----------
-        group : int
-            First feature of the chunk, divided by `columns`.
-        row : int
-            Row of the token, sides included.
-        stride : int
-            Addresses from a group to the next: tokens of all sides in the buffers.
+        `stride`, the distance between groups, is the tokens of all sides in the buffers.
         """
         line, part = (group, 0) if place.wide else divmod(group, self.parts)
         return Chunk(place.wide, place.base + line * stride + row, part)

@@ -81,15 +81,7 @@ def attention_operation(instruction: Instruction, capacity: int, sentences: int)
 
 
 class Block(NamedTuple):
-    """A block of queries.
-
-    Parameters
-    ----------
-    query_group, key_group : int
-        First group of features of the head, and of its key head.
-    query_row, key_row : int
-        Row of the first query, and of the sentence's first token.
-    """
+    """A block of queries: first groups of features of its head and key head, first rows of its queries and sentence."""
 
     query_group: int
     key_group: int

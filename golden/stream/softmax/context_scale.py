@@ -73,14 +73,9 @@ class ContextScaleSpec(Spec):
         return -(-(len(self.halvings) - 1).bit_length() // 2) + 3 + 2 + 2 + 3
 
     def cycles(self, queries: list[int], words: list[int]) -> int:
-        """Cycles from the first reciprocal to the last context, without back-pressure.
+        """Cycles from the first reciprocal to the last context, without back-pressure; queries and words by block.
 
         Reciprocals of a block arrive during the sums of the block before, one word of each a cycle.
-
-        Parameters
-        ----------
-        queries, words : list of int
-            Queries of each block, and words of its sums.
         """
         filled = end = before = free = 0
         for count, length in zip(queries, words, strict=True):

@@ -58,17 +58,11 @@ class RotarySpec(ChunkUnitSpec):
         return 9
 
     def cycles(self, operation: dict[str, int], tokens: int) -> int:
-        """Cycles from an idle block's operation to its `done`, without back-pressure.
+        """Cycles from an idle block's operation to its `done`, without back-pressure, for equally long sentences.
 
-        The chunks have at least `LEAST_COLUMNS` values. A token takes a cycle for `TURN_LANES` values. Each position
-        adds a head's chunks twice: for the read of the first head and the write of the last.
-
-        Parameters
-        ----------
-        operation : dict of str to int
-            Operation of equally long sentences.
-        tokens : int
-            Tokens of all sentences.
+        The chunks have at least `LEAST_COLUMNS` values. `tokens` counts the tokens of all sentences; a token takes a
+        cycle for `TURN_LANES` values. Each position adds a head's chunks twice: for the read of the first head and the
+        write of the last.
         """
         words, heads = operation["width"] // TURN_LANES, operation["heads"] + operation["key_heads"]
         drain = 2 * operation["width"] // self.columns + self.latency + 5
@@ -204,14 +198,7 @@ class RotarySpec(ChunkUnitSpec):
 def rotary_operation(instruction: Instruction, capacity: int, longest: int, sentences: int) -> dict[str, int]:
     """Fields of the operation before an attention with rotary positions.
 
-    Parameters
-    ----------
-    capacity : int
-        Tokens of all sides in the buffers.
-    longest : int
-        Tokens of the longest sentence of the pass.
-    sentences : int
-        Sentences of both sides.
+    The buffers hold `capacity` tokens of all sides; `sentences` are of both sides, the longest has `longest` tokens.
     """
     heads = {name: getattr(instruction, name) for name in ("heads", "key_heads", "width")}
     places = {

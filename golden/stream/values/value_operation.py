@@ -29,10 +29,8 @@ class Operation(NamedTuple):
 
     Parameters
     ----------
-    kind, activation, join, form, biased, fraction : int
+    kind to source_shift : int
         As in an `Instruction`; kinds are `KINDS`.
-    shift, passed_shift, result_shift, source_shift : int
-        As in an `Instruction`.
     second_shift : int
         Shift of a linear layer's joined value, or of the second value of a gate or a sum.
     features : int
@@ -43,12 +41,8 @@ class Operation(NamedTuple):
         Sentences of a side, and rows of the longest one, at least 1; for positions only.
     stride : int
         Addresses from a group of features to the next: tokens of all sides in the buffers.
-    source_wide, source : int
-        Address of the values; unused by a linear layer.
-    second_wide, second : int
-        Address of the second values.
-    destination_wide, destination : int
-        Address of the results.
+    source_wide to destination : int
+        Memory and address of the values (unused by a linear layer), of the second values, and of the results.
     """
 
     kind: int
@@ -95,16 +89,10 @@ def operation_fields(address: Format, count: Format) -> tuple[Field, ...]:
 
 
 def operation_of(instruction: Instruction, rows: int, sentences: int, longest: int, capacity: int) -> Operation:
-    """Operation of an instruction of one of `KINDS`.
+    """Operation of an instruction of one of `KINDS`; the buffers hold `capacity` tokens of all sides.
 
-    Parameters
-    ----------
-    rows : int
-        Rows of a side: tokens of the pass, or its sentences after a pool.
-    sentences, longest : int
-        Sentences of a side, and tokens of the longest one.
-    capacity : int
-        Tokens of all sides in the buffers.
+    `rows` are the rows of a side: tokens of the pass, or sentences after a pool. `sentences` are of a side, the longest
+    has `longest` tokens.
     """
     linear = instruction.kind == Kind.LINEAR
     second, second_shift = (
@@ -122,18 +110,9 @@ def operation_of(instruction: Instruction, rows: int, sentences: int, longest: i
 class Settings(NamedTuple):
     """Settings of the path's blocks for all values of an operation; integers, or signals in the RTL.
 
-    Parameters
-    ----------
-    sums, positions : bool
-        True for sums instead of stored values as input; true for rows ordered by position.
-    biased, joined : bool
-        True if biases or positions are added; true if second values are read.
-    fraction, sum_shift, form, value_shift : int
-        Of `requantize`, which also adds positions.
-    activation, taken_shift, made_shift : int
-        Of `activation_function`.
-    join, first_shift, second_shift, result_shift : int
-        Of `elementwise`.
+    `sums` selects sums instead of stored values as input, `positions` rows ordered by position, `biased` the addition
+    of biases or positions, `joined` the read of second values. The other fields go to `requantize`, which also adds
+    positions, to `activation_function` and to `elementwise`.
     """
 
     sums: Any

@@ -35,15 +35,7 @@ ASKED = 32
 
 
 class Job(NamedTuple):
-    """A chunk of results.
-
-    Parameters
-    ----------
-    group : int
-        First feature of the chunk, divided by `columns`.
-    vector : int
-        Index of the row of positions; 0 for biases.
-    """
+    """A chunk of results: `group` is its first feature divided by `columns`, `vector` the row of positions or 0."""
 
     group: int
     row: int

@@ -30,16 +30,10 @@ LONGEST = Format(16, 0, signed=False)
 
 
 class PassInstruction(NamedTuple):
-    """Word of the stream `operation`: fields of an instruction, and of its pass.
+    """Word of the stream `operation`: fields of an `Instruction`, and of its pass.
 
-    Parameters
-    ----------
-    kind to fraction, part : int
-        As in `golden.stream.instruction.Instruction`; `part` selects the table of deltas.
-    longest : int
-        Tokens of the longest sentence of the pass.
-    amount : int
-        Multiple of the perturbation on the plus side.
+    `part` selects the table of deltas. The longest sentence has `longest` tokens. The plus side adds `amount` times the
+    perturbation.
     """
 
     kind: int
@@ -80,18 +74,9 @@ class Request(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """Word of the stream `beats`: beats of a tensor.
+    """Word of the stream `beats`: first beat and number of beats of a tensor, at least 1, for operation `number`.
 
-    Parameters
-    ----------
-    beat : int
-        First beat.
-    beats : int
-        Number of beats, at least 1.
-    kind, blocks, tiles : int
-        Fields of the tensor's `Beats`, from which the tile of a beat follows.
-    number : int
-        Operation in the user's network.
+    `kind`, `blocks` and `tiles` of the tensor's `Beats` determine the tile of a beat.
     """
 
     beat: int
@@ -110,16 +95,8 @@ class CorrectionReads(NamedTuple):
 
 
 class Tensor(NamedTuple):
-    """Tensor of an instruction, and its requests.
-
-    Parameters
-    ----------
-    operation : Operation
-        For `tile_weights`.
-    request : Request or None
-        None for a frozen tensor.
-    corrections : CorrectionReads or None
-        None without sensitive weights.
+    """Tensor of an instruction for `tile_weights`, its reads, and its requests: None for a frozen tensor or without
+    sensitive weights.
     """
 
     operation: Operation

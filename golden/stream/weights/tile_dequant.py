@@ -44,12 +44,10 @@ MATRICES = (TensorKind.NF4, TensorKind.MATRIX)
 
 
 class Beats(NamedTuple):
-    """Beats of a tensor.
+    """Beats of a tensor of a `TensorKind`.
 
     Parameters
     ----------
-    kind : int
-        `TensorKind`.
     length : int
         Records of a matrix, 64 inputs of a tile's outputs each, or beats of 4 values; at least 1.
     blocks, tiles : int

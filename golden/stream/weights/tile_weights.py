@@ -50,18 +50,9 @@ class OffsetKind(IntEnum):
 
 
 class Operation(NamedTuple):
-    """Word of the stream `operation`: a tensor.
+    """Word of the stream `operation`: fields of a tensor's `Beats`, `OffsetKind` and number of its corrections.
 
-    Parameters
-    ----------
-    kind, length, blocks, tiles : int
-        As in `Beats`.
-    offsets : int
-        `OffsetKind`.
-    corrections : int
-        Corrections of a matrix.
-    first : int
-        Perturbation number of a row's first value.
+    `first` is the perturbation number of a row's first value.
     """
 
     kind: int
