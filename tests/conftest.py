@@ -78,7 +78,7 @@ def logits_of():
 
 @pytest.fixture(scope="session")
 def nf4_operators():
-    """bitsandbytes' operators `quantize_4bit` and `dequantize_4bit` in plain PyTorch, whatever else is installed.
+    """Operators `quantize_4bit` and `dequantize_4bit` of bitsandbytes in plain PyTorch, whatever else is installed.
 
     Same arguments as ``torch.ops.bitsandbytes``. Nothing is compiled: loading the compiler takes seconds.
     """

@@ -1,4 +1,4 @@
-"""The registers' model by hand."""
+"""Register model compared with hand-computed accesses."""
 
 from fabtune.golden.axi.axi_registers import OKAY, SLVERR, Model
 from fabtune.golden.cores.instantft.registers import REGISTERS
@@ -16,7 +16,7 @@ def test_by_hand():
     assert model.write(REGISTERS["command"].offset, 0xFFFFFF03, 0b0001) == OKAY
     assert (model.wires["command"], model.strobes["command_strobe"]) == (3, 1)
     assert model.read(REGISTERS["command"].offset) == (OKAY, 0)
-    # a write without a byte is answered, and is no command
+    # a write without strobes is answered, but is not a command
     assert model.write(REGISTERS["command"].offset, 3, 0b0000) == OKAY
     assert model.strobes["command_strobe"] == 1
 

@@ -1,4 +1,4 @@
-"""Registers that result from a core's declaration, and the signature."""
+"""Registers derived from a core's declaration, and the signature."""
 
 import dataclasses
 import os
@@ -27,15 +27,11 @@ from fabtune.golden.nn.arithmetic.loss import Loss
 
 
 class Command(IntEnum):
-    """Commands of a core under test."""
-
     GO = 1
     STOP = 2
 
 
 class Error(IntEnum):
-    """Error codes of a core under test."""
-
     BAD_COMMAND = 1
     BAD_ADDRESS = 2
     BAD_SIZE = 9
@@ -77,14 +73,14 @@ def test_a_value_is_split_over_the_registers_of_its_setting():
 
 
 class Gap(IntEnum):
-    """Commands with a gap."""
+    """Commands with a gap in their codes."""
 
     GO = 1
     STOP = 3
 
 
 class Plain(IntEnum):
-    """Errors of a core without addresses."""
+    """Errors without addresses."""
 
     BAD_COMMAND = 1
 
@@ -132,7 +128,7 @@ def test_the_signature_changes_with_every_parameter():
     specs.append(InstantftSpec(early_stop=True, validation=True))
     specs += [InstantftSpec(network="64 fc8 relu fc64", loss=loss) for loss in get_args(Loss)]
     assert len({spec.signature for spec in specs}) == len(specs)
-    # a loss that takes another network
+    # a loss with another network
     assert len({InstantftSpec(network="20 fc20", loss=loss).signature for loss in ("cross_entropy", "mse")}) == 2
 
 

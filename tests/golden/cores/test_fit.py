@@ -1,4 +1,4 @@
-"""Settings that make a core fit: each is tried, and the mildest of them is found."""
+"""Settings that make a core fit: all are tried, and the mildest is found."""
 
 from dataclasses import replace
 
@@ -13,12 +13,11 @@ NETWORK = "1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10"
 
 
 def within(bram36):
-    """Whether a core takes so many block RAMs at most, on a device without UltraRAM."""
+    """True if a core takes at most this many block RAMs on a device without UltraRAM."""
     return lambda spec: spec.memory_plan(Device(bram36, 0)).blocks.bram36 <= bram36
 
 
 def blocks(spec):
-    """Block RAMs of a core."""
     return spec.memory_plan(Device(912, 0)).blocks.bram36
 
 

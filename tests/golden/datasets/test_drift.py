@@ -1,4 +1,4 @@
-"""Drifts of images."""
+"""Image drifts."""
 
 import numpy as np
 import pytest
@@ -29,12 +29,12 @@ def test_quarter_turns_are_exact_and_counter_clockwise(side, turns):
 
 
 def test_a_turn_by_another_angle_is_bilinear():
-    """Against the definition, one pixel after another."""
+    """Compared with the definition, pixel by pixel."""
     pixels, degrees = images(9, 1), 30.0
     cos, sin, centre = np.cos(np.radians(degrees)), np.sin(np.radians(degrees)), 4.0
     for row in range(9):
         for column in range(9):
-            # the picture's y axis points up, the rows' down
+            # the y axis points up, row numbers increase downwards
             x, y = column - centre, centre - row
             from_x, from_y = cos * x + sin * y, -sin * x + cos * y
             u, v = centre - from_y, from_x + centre
@@ -64,7 +64,7 @@ def test_the_camera_sees_one_pixel_to_the_right_and_darker():
     seen = camera(pixels, np.random.default_rng(3)).astype(float)
     assert abs(seen[..., 1:].mean() - 160) < 1
     assert abs(seen[..., 1:].std() - 0.05 * 255) < 1
-    # zeros come in from the left: half of the noise remains, the rest is clipped
+    # zeros enter from the left: half of the noise remains, the rest is clipped
     assert seen[..., 0].mean() < 10
 
 

@@ -1,4 +1,4 @@
-"""IDX files, complete and damaged."""
+"""IDX files, valid and damaged."""
 
 import gzip
 import struct
@@ -19,7 +19,7 @@ def idx(array, magic=None):
 
 
 def packed(content):
-    """Gzipped without the date, so that parallel runs agree on the tests' parameters."""
+    """Gzip without a date: parallel runs then agree on the test parameters."""
     return gzip.compress(content, mtime=0)
 
 
@@ -29,7 +29,7 @@ def test_reads_plain_and_gzipped_whatever_the_name(tmp_path, pack):
     path.write_bytes(pack(idx(IMAGES)))
     read = read_idx(path, 3)
     assert read.dtype == np.uint8
-    assert read.flags.writeable  # PyTorch warns about arrays that are not
+    assert read.flags.writeable  # PyTorch warns about read-only arrays
     np.testing.assert_array_equal(read, IMAGES)
 
 

@@ -29,7 +29,7 @@ def saved(tmp_path, save=np.savez, **changes):
 
 
 def header(shape, dtype):
-    """An NPY header alone."""
+    """An NPY header without data."""
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": dtype, "fortran_order": False, "shape": shape})
     return file.getvalue()
@@ -129,7 +129,7 @@ def test_says_what_is_wrong(tmp_path, changes, says):
 
 
 class Trap:
-    """Unpickling it would fail the test."""
+    """Unpickling it fails the test."""
 
     def __reduce__(self):
         return pytest.fail, ("a pickle ran",)
@@ -174,7 +174,7 @@ def test_one_wrong_byte_is_never_a_traceback(tmp_path, save):
             task = npz(path)
         except UserError:
             continue
-        else:  # an unused byte, such as a date
+        else:  # unused bytes, such as a date
             np.testing.assert_array_equal(task.tune.inputs, GOOD["x_tune"].astype(np.float32))
 
 
@@ -188,7 +188,7 @@ def member(tmp_path, content):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (header((10**12, 10**6), "<f8"), "but 0 bytes follow"),  # would allocate before it reads
+        (header((10**12, 10**6), "<f8"), "but 0 bytes follow"),  # would allocate before reading
         (header((-1,), "<f8") + bytes(8), "the header says"),
         (header((2,), "<f8") + bytes(24), "but 24 bytes follow"),
         (header((2,), "<f8").replace(b"\x01\x00", b"\x03\x00", 1) + bytes(16), "NPY version 3.0"),
@@ -205,7 +205,7 @@ def test_wrong_headers_are_refused(tmp_path, content, says):
 def test_a_directory_that_declares_more_than_the_file_can_hold(tmp_path):
     path = member(tmp_path, header((1 << 30, 1), "|u1"))
     whole = bytearray(path.read_bytes())
-    at = whole.rindex(b"PK\x01\x02") + 24  # the size before it was packed
+    at = whole.rindex(b"PK\x01\x02") + 24  # the uncompressed size
     whole[at : at + 4] = (int.from_bytes(whole[at : at + 4], "little") + (1 << 30)).to_bytes(4, "little")
     path.write_bytes(whole)
     with pytest.raises(UserError, match=rf"its {len(whole)} bytes cannot hold {(1 << 30) + 128}"):

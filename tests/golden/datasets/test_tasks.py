@@ -1,4 +1,4 @@
-"""Tasks by name, on small generated files; tests of the real files need FABTUNE_DATA."""
+"""Tasks by name, on small generated files; tests on the real files need FABTUNE_DATA."""
 
 import os
 import struct
@@ -18,7 +18,7 @@ RUNS = ("silentA_1", "noisy_1", "noisy_2")
 
 
 def write_mnist(folder, train=30, rest=1100, side=28):
-    """The four files; pixel (0, 0) of an image tells the label, pixels (0, 1..2) the position."""
+    """The four files; pixel (0, 0) encodes the label, pixels (0, 1..2) the index."""
     folder.mkdir(parents=True, exist_ok=True)
     for part, count in (("train", train), ("t10k", rest)):
         labels = RNG.integers(0, 10, count, np.uint8)
@@ -30,7 +30,7 @@ def write_mnist(folder, train=30, rest=1100, side=28):
 
 
 def spectra(stop, noise=0.0):
-    """A recording: three speeds, a spike as the fan runs down, and rest from row `stop` on."""
+    """A recording: three speeds, a spike while the fan stops, and rest from row `stop` on."""
     level = np.repeat([0.2, 0.15, 0.1, 0.05 if noise else 0.02], [60, 58, stop - 118, 235 - stop]) + noise
     level[stop - 1] *= 1.4
     return (level[:, None] * RNG.uniform(0.9, 1.1, (235, 512))).astype(np.float32)
@@ -47,7 +47,7 @@ def write_fan(path, **changes):
 
 
 def write_har(path, **changes):
-    """Forty windows of each subject and activity; feature 0 is the subject, feature 1 the row."""
+    """Forty windows per subject and activity; feature 0 is the subject, feature 1 the row."""
     arrays = {}
     for part, subjects in (("train", (1, 25, 14, 16, 19)), ("test", (2, 9))):
         subject = np.repeat(subjects, 240)
@@ -150,7 +150,7 @@ def test_wrong_fan_files_are_refused(tmp_path):
 def test_har_tunes_on_the_first_windows(tmp_path):
     write_har(tmp_path / "har.npz")
     task = task_of("har", tmp_path)
-    assert set(task.pretrain.inputs[:, 0]) == {1}  # subject 2 is in the official test part
+    assert set(task.pretrain.inputs[:, 0]) == {1}  # subject 2 belongs to the official test set
     for subject in (9, 14, 16, 19, 25):
         for label in range(6):
             tune, test = (
@@ -246,7 +246,7 @@ def test_sizes_of_the_papers(data, name, sizes):
 
 
 def test_rest_begins_where_it_was_seen(data):
-    """Read off the printed sums of every recording by eye."""
+    """Rest rows read by eye from the printed sums of every recording."""
     seen = {
         "normal": {
             "silentA_1": 177,

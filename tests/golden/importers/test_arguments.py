@@ -1,4 +1,4 @@
-"""Arguments that nobody reads have their default, or are refused by name."""
+"""Unread arguments must have their default, or are refused by name."""
 
 import pytest
 import torch
@@ -59,5 +59,5 @@ def test_arguments_of_aten_have_the_defaults_of_their_schema():
     norm = graph.call_function(torch.ops.aten.layer_norm.default, (x, [4], weight, None, 1e-5, False))
     given = aten_arguments(norm, lambda one: one)
     assert [given[name] for name in ("input", "normalized_shape", "weight")] == [x, [4], weight]
-    # whether a library computes it changes no value
+    # a library's implementation choice changes no value
     given.check(PLACE)

@@ -1,4 +1,4 @@
-"""Modules that compute with the size of their batch are refused, with their layer; those that only shape by it run."""
+"""Modules computing with their batch size are refused by layer; modules that only reshape by it run."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from fabtune.golden.importers.transformers.own_model import transformer_of
 
 
 class _Layer(nn.Module):
-    """Linear layer with a function before it."""
+    """Linear layer after a function."""
 
     def __init__(self, function):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Constants that nodes of ONNX compute: weights, shapes, and none of any size."""
+"""Constants computed by ONNX nodes: weights, shapes, and a size limit."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Loading a user's model, and refusals in one line."""
+"""Loading a user's model, and one-line refusals."""
 
 import sys
 

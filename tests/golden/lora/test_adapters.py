@@ -1,4 +1,4 @@
-"""Arithmetic of the adapters compared with PyTorch's gradients, and the integer learning rate."""
+"""Adapter arithmetic compared with PyTorch's gradients, and the integer learning rate."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_forward_and_update_follow_pytorchs_gradients():
     )
     moved = np.abs(adapters.flat - before)
     assert moved.max() > 100
-    # error of the softmax's tables: half a percent; of a gradient: 2**-13 per sample
+    # softmax tables are off by 0.5 %, gradients by 2**-13 per sample
     assert np.abs(adapters.flat - expected.flat).max() <= 0.01 * moved.max() + 2
     assert narrow.saturations == 0
 
@@ -57,7 +57,7 @@ def test_update_uses_b_as_it_was():
     for one in (adapters, twin):
         h = one.hidden(inputs, matmul, Narrower())
         one.update(inputs, h, SoftmaxTables().gradient(base, labels), 1000, matmul, Narrower())
-    # with B = 0 no gradient reaches A
+    # B = 0 blocks the gradient of A
     assert np.array_equal(twin.a[0], problem(1)[0].a[0])
     assert not np.array_equal(adapters.a[0], problem(1)[0].a[0])
     assert np.array_equal(twin.b, adapters.b - problem(1)[0].b)

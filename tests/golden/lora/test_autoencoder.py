@@ -1,4 +1,4 @@
-"""The integer job with the mean squared error: updates against PyTorch's gradient, losses, and what is refused."""
+"""Integer job with mean squared error: updates compared with PyTorch's gradient, losses, refusals."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ LABELS, INDICES = np.zeros(BATCH, np.int64), np.arange(BATCH)
 
 
 def job(eta, start=0.2):
-    """A job before its first batch, and samples of three hidden values."""
+    """A job before its first batch, and samples with three hidden values."""
     rng = np.random.default_rng(0)
     frozen = random_parameters(NETWORK, rng, gain=0.5)
     adapters = Adapters(SHAPE, Q4_12.from_float(rng.normal(0, start, SHAPE.parameters)))
@@ -47,7 +47,7 @@ def test_an_update_is_pytorchs():
     found = one.batch(inputs, LABELS, INDICES)
     assert np.abs(Q8_16.to_float(found.logits) - logits.detach().numpy()).max() < 1e-3
     assert one.saturations == 0
-    # the rate is rounded, too
+    # the rate is rounded as well
     eta = one.rate * BATCH / 2**RATE_FRACTION / rate_scale(OUTPUTS)
     for pair, integers in zip(pairs, one.adapters.pairs(), strict=True):
         for before, after in zip(pair, integers, strict=True):

@@ -1,4 +1,4 @@
-"""Cross entropy in integers, compared with the logarithm and with PyTorch's."""
+"""Integer cross entropy compared with the logarithm and with PyTorch's loss."""
 
 import numpy as np
 import pytest
@@ -59,7 +59,7 @@ def test_a_validation_changes_nothing_that_is_learnt():
         assert np.array_equal(logits, jobs[1].logits(inputs[checked]))
         assert jobs[0].end_epoch() == jobs[1].end_epoch()
         loss, correct = jobs[0].validation
-        # the logits' largest, and PyTorch's loss
+        # argmax of the logits, and PyTorch's loss
         assert correct == np.count_nonzero(logits.argmax(axis=1) == labels[checked])
         own = torch.tensor(Q8_16.to_float(logits)), torch.tensor(labels[checked])
         assert abs(loss / 4096 - float(functional.cross_entropy(*own, reduction="sum"))) < 8 * 0.007
@@ -78,7 +78,7 @@ def test_a_job_ends_at_a_limit_or_when_patience_is_over():
         (EarlyStop(0, 3), []),
     ):
         assert [at for at, loss in enumerate(losses) if rule.ends(loss)] == expected
-    # a loss of 0 cannot fall: as in the core, whose limit is then 0
+    # a loss of 0 cannot fall: the limit is then 0, as in the core
     assert [EarlyStop(None, patience).ends(0) for patience in (0, 5)] == [False, True]
     with pytest.raises(UserError, match="patience = -1"):
         EarlyStop(patience=-1)

@@ -1,4 +1,4 @@
-"""The last layer tuned as adapters, compared with its weights and biases tuned themselves, value by value."""
+"""The last layer tuned as adapters, compared value by value with tuning its weights and biases."""
 
 from fractions import Fraction
 from math import floor
@@ -25,7 +25,7 @@ def rounded(value, bits):
 
 
 def plain(frozen, inputs, labels, batches, biases_alone):
-    """Train what is added to weights and biases, in Python's integers."""
+    """Train the additions to weights and biases, in Python integers."""
     weight, bias = [[0] * 7 for _ in range(5)], [0] * 5
     hidden = [
         [

@@ -1,4 +1,4 @@
-"""The gradient by hand, and PyTorch's of the mean squared error."""
+"""The gradient computed by hand, and PyTorch's gradient of the mean squared error."""
 
 import numpy as np
 import torch
@@ -26,6 +26,6 @@ def test_it_is_pytorchs_gradient():
     values = torch.from_numpy(Q8_16.to_float(logits)).requires_grad_()
     torch.nn.functional.mse_loss(values, torch.from_numpy(Q8_16.to_float(targets))).backward()
     found = Q4_12.to_float(mse_gradient(logits, targets, Narrower())) * rate_scale(40) / len(logits)
-    # half a last place, and what float64 rounds
+    # half a last place, plus float64 rounding
     most = 2.0**-13 * rate_scale(40) / len(logits)
     assert np.abs(found - values.grad.numpy()).max() < 1.0001 * most

@@ -1,11 +1,11 @@
-"""Blocks of RAM of a memory: what open synthesis takes, measured once with `boards.memories.memories_of`."""
+"""Block RAMs of a memory: results of open synthesis, measured once with `boards.memories.memories_of`."""
 
 import pytest
 
 from fabtune.golden.memories.blocks import Blocks, block_rams, ultra_rams
 
 MEASURED = [
-    # depth, width, two ways, primitive, number
+    # depth, width, two ports, primitive, number
     (512, 72, False, "RAMB36E2", 1),
     (512, 36, False, "RAMB18E2", 1),
     (546, 24, False, "RAMB36E2", 1),

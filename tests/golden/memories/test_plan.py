@@ -1,4 +1,4 @@
-"""Plan of memories: the kind of each, by depth, device and what the others take."""
+"""Memory plan: kind of each memory by depth, device and the other memories."""
 
 import pytest
 
@@ -9,7 +9,6 @@ WITH_ULTRA, WITHOUT = Device(144, 64), Device(912, 0)
 
 
 def kinds(device, *memories):
-    """Kinds of memories, in their order."""
     return list(MemoryPlan(device, memories).kinds.values())
 
 
@@ -35,7 +34,7 @@ def test_blocks_are_worth_what_the_device_has_of_them():
 
 def test_what_does_not_fit_in_one_kind_goes_into_the_other():
     shallow = [MemoryShape(f"shallow {number}", 512, 72 * 10, ultra=True) for number in range(3)]
-    # a block RAM is worth less here, but there are not enough
+    # block RAMs cost less here, but are too few
     assert sorted(kinds(Device(29, 15), *shallow)) == ["block", "block", "ultra"]
     assert kinds(Device(29, 0), *shallow) == ["block"] * 3
 

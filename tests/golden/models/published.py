@@ -1,6 +1,6 @@
-"""Networks that torchvision, timm and pytorchcv publish, imported with random weights: what becomes of each.
+"""Import campaign on networks of torchvision, timm and pytorchcv, with random weights.
 
-They are the packages of the extra ``campaign``. As a script it prints a line for each network, and the counts.
+The packages are in the extra ``campaign``. As a script it prints a line per network, and the counts.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ preresnet20_cifar10 wrn16_10_cifar10 densenet40_k12_cifar10 resnet20_svhn diracn
 menet108_8x1_g3 igcv3_wd4
 """
 LARGE = ("alexnet", "vgg", "vit", "deit", "swin")
-"""Beginnings of the names of networks that need images of their own size for pools of equal windows, or at all."""
+"""Name prefixes of networks that need a certain image size, for equal pool windows or at all."""
 RIGHT, WRONG, REFUSED, FAILED = "accepted right", "accepted wrong", "refused", "traceback"
 
 
 def built() -> Iterator[tuple[str, nn.Module, tuple[int, ...]]]:
-    """Build each network with random weights; its name, itself, and the shape of a small sample."""
-    # operators of detection, of which a wheel for CUDA has none beside PyTorch for CPUs; classifiers need none
+    """Each network with random weights: name, module, and shape of a small sample."""
+    # detection operators, missing from CUDA wheels next to a CPU PyTorch; classifiers need none
     sys.modules.setdefault("torchvision._meta_registrations", ModuleType("torchvision._meta_registrations"))
     import timm
     import torchvision
@@ -67,7 +67,7 @@ def built() -> Iterator[tuple[str, nn.Module, tuple[int, ...]]]:
 
 
 def _side(module: nn.Module, sides: tuple[int, ...]) -> int:
-    """Smallest of these sides of an image that the network runs on."""
+    """Smallest of these image sides accepted by the network."""
     for side in sides:
         try:
             with torch.no_grad():
@@ -79,7 +79,7 @@ def _side(module: nn.Module, sides: tuple[int, ...]) -> int:
 
 
 def outcome(module: nn.Module, shape: tuple[int, ...], name: str) -> tuple[str, str]:
-    """Import a network: the class of what became of it, and the reason or the largest error."""
+    """Import a network; returns the class of the outcome, and the reason or the largest error."""
     generator = torch.Generator().manual_seed(1)
     for one in module.modules():
         if isinstance(one, nn.BatchNorm2d) and one.running_mean is not None:
@@ -100,7 +100,7 @@ def outcome(module: nn.Module, shape: tuple[int, ...], name: str) -> tuple[str, 
 
 
 def campaign() -> dict[str, tuple[str, str]]:
-    """Outcome of each network, by its name."""
+    """Outcome by network name."""
     return {name: outcome(module, shape, name) for name, module, shape in built()}
 
 

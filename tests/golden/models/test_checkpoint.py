@@ -1,4 +1,4 @@
-"""Checkpoints: loading, refusals in one line, and that no code runs."""
+"""Checkpoints: loading, one-line refusals, and no code execution."""
 
 import json
 import os
@@ -106,7 +106,7 @@ def test_a_malicious_file_does_not_run(tmp_path, how):
         path.write_bytes(pickle.dumps(Malicious(trace)))
     assert str(path) in refused(load_state, path)
     assert not trace.exists()
-    if "safe" not in how:  # the file does run code where that is allowed
+    if "safe" not in how:  # the file runs code if allowed
         torch.load(path, weights_only=False) if how != "pickle" else pickle.loads(path.read_bytes())
         assert trace.exists()
 
@@ -257,7 +257,7 @@ def test_other_files_are_refused_when_reading_back(tmp_path):
 
 
 def of_type(path, dtype, size):
-    """Write safetensors with one tensor of 8 values, of a type that PyTorch may lack."""
+    """Safetensors file with a tensor of 8 values, of a type that PyTorch may lack."""
     header = json.dumps({"a": {"dtype": dtype, "shape": [8], "data_offsets": [0, size]}}).encode().ljust(64)
     path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
     return path

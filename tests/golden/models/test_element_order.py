@@ -1,4 +1,4 @@
-"""The way of a tensor's elements from a user's order to the description's and back."""
+"""Order of tensor elements, from the user's to the description's and back."""
 
 import json
 from dataclasses import asdict
@@ -7,7 +7,7 @@ import numpy as np
 
 from fabtune.golden.models.element_order import ElementOrder
 
-# a matrix of (height x width x channels, outputs), as `x.permute(0, 2, 3, 1).flatten(1) @ w` reads it
+# matrix (height x width x channels, outputs), read by `x.permute(0, 2, 3, 1).flatten(1) @ w`
 TURNED = ElementOrder((12, 5), (2, 3, 2, 5), (3, 2, 0, 1), (5, 12))
 
 

@@ -1,4 +1,4 @@
-"""The module of a description: layers, residuals, names, and parts of it."""
+"""Module of a description: layers, residuals, names, partial networks."""
 
 import pytest
 import torch

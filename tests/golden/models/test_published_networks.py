@@ -1,4 +1,4 @@
-"""Networks that Hugging Face's transformers publishes: imported as they are, and PyTorch's outputs are golden's."""
+"""Networks published in transformers: imported unchanged; golden outputs equal PyTorch's."""
 
 import importlib.util
 
@@ -21,7 +21,7 @@ from .published import REFUSED, RIGHT, campaign
 
 
 def residual(kind, *hidden_sizes):
-    """ResNet: a stem of 7 x 7 and a padded max-pool, then blocks."""
+    """ResNet: 7 x 7 stem and padded max-pool, then blocks."""
     config = transformers.ResNetConfig(
         embedding_size=8, hidden_sizes=hidden_sizes, depths=[1, 2], layer_type=kind, num_labels=10
     )
@@ -29,13 +29,13 @@ def residual(kind, *hidden_sizes):
 
 
 def separable(padded):
-    """MobileNet: depthwise and 1 x 1 convolutions in turn, ReLU6, with either rule of padding."""
+    """MobileNet: depthwise and 1 x 1 convolutions, ReLU6, both padding rules."""
     config = transformers.MobileNetV1Config(image_size=64, depth_multiplier=0.25, tf_padding=padded, num_labels=10)
     return transformers.MobileNetV1ForImageClassification(config), (3, 64, 64)
 
 
 def grouped():
-    """RegNet: convolutions in groups."""
+    """RegNet: grouped convolutions."""
     config = transformers.RegNetConfig(
         embedding_size=8, hidden_sizes=[16, 32, 32, 32], depths=[1] * 4, groups_width=16, layer_type="x", num_labels=10
     )
@@ -50,7 +50,7 @@ NETWORKS = {
     "MobileNet, padding of TensorFlow": lambda: separable(True),
 }
 LONG = ("ResNet, bottlenecks", "MobileNet, padding of PyTorch")
-"""Networks of which another of the kind is imported beside the slow tests."""
+"""Slow networks, each with a faster sibling."""
 
 
 @pytest.mark.parametrize("name", with_slow(NETWORKS, LONG))
@@ -81,7 +81,7 @@ def test_a_published_network_is_imported(name, logits_of):
 
 @pytest.mark.slow
 def test_no_published_network_is_read_wrongly():
-    """Those of the extra ``campaign``; the counts are a table of docs/networks.md."""
+    """Networks of the extra ``campaign``; docs/networks.md tabulates the counts."""
     for package in ("torchvision", "timm", "pytorchcv"):
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not there: pip install fabtune[campaign]")

@@ -1,4 +1,4 @@
-"""NF4 compared with its definition in fractions and with bitsandbytes, and records byte by byte."""
+"""NF4 compared with its definition in fractions and with bitsandbytes; records byte by byte."""
 
 from bisect import bisect_left
 from fractions import Fraction
@@ -34,7 +34,7 @@ blocks = st.lists(st.integers(Q8_16.minimum, TOP) | st.integers(-40, 40), min_si
 
 
 def defined(block):
-    """Scale and codes as the page defines them."""
+    """Scale and codes by the documented definition."""
     scale = min(max(abs(value) for value in block), TOP)
     return scale, [bisect_left([middle * scale for middle in EXACT_MIDPOINTS], value) for value in block]
 
@@ -46,7 +46,7 @@ def quantised(block):
 
 
 def at_thresholds(scale):
-    """A block of this scale: every integer around each threshold."""
+    """A block with this scale: every integer around each threshold."""
     floors = [(scale * int(threshold)) >> THRESHOLD_FRACTION for threshold in THRESHOLDS]
     near = {floor + step for floor in floors for step in (-1, 0, 1, 2)}
     return [scale, -scale, *sorted(value for value in near if abs(value) <= scale)]
@@ -73,7 +73,7 @@ def test_codes_around_every_threshold(scale):
 
 
 def test_a_tie_gets_the_lower_code():
-    # four of the midpoints have at most 21 fraction bits, so that at 32.0 they are Q8.16 integers
+    # four midpoints have at most 21 fraction bits: Q8.16 integers at scale 32.0
     ties = [
         (code, int(middle * 2**21)) for code, middle in enumerate(EXACT_MIDPOINTS) if (middle * 2**21).denominator == 1
     ]
@@ -98,7 +98,7 @@ def test_order_is_kept(block):
 @given(blocks)
 def test_the_error_is_half_the_widest_gap(block):
     codes, scale = quantise(np.array(block))
-    # the gap below code 1, the level's own rounding, that of the result, and the end of the range
+    # gap below code 1, rounding of the level and of the result, end of the range
     bound = float(scale) * ((CODES[1] - CODES[0]) / 2 + 2.0**-17) + 0.5 + (min(block) == Q8_16.minimum)
     assert np.abs(dequantise(codes, scale) - block).max() <= bound
 
@@ -175,7 +175,7 @@ LENGTH, ORDINARY = 64, 2000
 
 @pytest.fixture
 def bitsandbytes(nf4_operators):
-    """Its quantiser: rows to codes, packed bytes and scales."""
+    """Quantiser of bitsandbytes: rows to codes, packed bytes and scales."""
     quantise, _ = nf4_operators
 
     def run(rows):
@@ -188,7 +188,7 @@ def bitsandbytes(nf4_operators):
 
 
 def test_it_has_the_same_levels_and_midpoints(bitsandbytes):
-    # values around its thresholds: the scale is 1, so nothing is rounded
+    # values around its thresholds: exact with scale 1
     for code, middle in enumerate(MIDPOINTS):
         steps = [middle, np.nextafter(middle, np.float32(2)), np.float32(1), np.float32(0)]
         assert bitsandbytes(np.array([steps]))[0][0].tolist() == [code, code + 1, 15, 7]
@@ -220,7 +220,7 @@ def test_codes_differ_from_bitsandbytes_only_where_its_reciprocal_rounds(bitsand
         value, scale = int(rows[row, column]), int(scales[row])
         low, high = sorted((int(ours[row, column]), int(theirs[row, column])))
         assert high == low + 1
-        # each of its two roundings is at most 2**-24 of a value within 1; our code is the exact one
+        # each of its two roundings is off by at most 2**-24; fabtune's code is exact
         assert abs(Fraction(value, scale) - EXACT_MIDPOINTS[low]) < Fraction(1, 1 << 23)
         assert (value > EXACT_MIDPOINTS[low] * scale) == (ours[row, column] == high)
     assert (differ[:, 0] >= ORDINARY).all(), "none among 128,000 values that were not placed at thresholds"

@@ -1,4 +1,4 @@
-"""Scale selection of the lanes by hand; the values are tested with `codec`."""
+"""Scale selection of the lanes, computed by hand; `codec` tests the values."""
 
 import numpy as np
 import pytest

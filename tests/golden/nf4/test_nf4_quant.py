@@ -1,4 +1,4 @@
-"""Blocks on a stream compared with `codec.quantise`, and their cycles."""
+"""Blocks of a stream compared with `codec.quantise`, and their cycles."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_in_the_steady_state_a_block_takes_as_many_cycles_as_values(length):
     spec = Nf4QuantSpec(length=length)
     took = spec.cycles([length] * 40)
     assert took - spec.cycles([length] * 39) == max(length, spec.turn)
-    # the memory is never full: no cycle is lost between the first value and the last
+    # the memory never fills: no cycle is lost between first and last value
     assert took == length + spec.preparation + 39 * max(length, spec.turn) + length
 
 
@@ -54,10 +54,10 @@ def test_a_record_takes_little_more_cycles_than_values():
     spec = Nf4QuantSpec()
     assert spec.cycles([10]) == 10 + spec.preparation + 10
     assert spec.cycles(3 * record) - spec.cycles(2 * record) == sum(record) + 9
-    # blocks of 25 are 13 words, which take the turn of their thresholds
+    # blocks of 25 are 13 words, bound by the threshold computation
     pairs = Nf4QuantSpec(values=2)
     assert pairs.cycles(3 * record) - pairs.cycles(2 * record) == 962 + 3
-    # a long block after short ones: its input takes longer than their thresholds
+    # a long block after short ones: its input takes longer than their threshold computation
     assert spec.cycles([1, 100]) == 1 + 100 + spec.preparation + 100
 
 

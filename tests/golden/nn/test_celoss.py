@@ -1,4 +1,4 @@
-"""The gradient by hand, and after the table softmax."""
+"""The gradient computed by hand, and after the table softmax."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""`mac` by hand, and compared with NumPy's products."""
+"""`mac` compared with hand-computed values and with NumPy products."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def words(spec, count, **given):
 def test_across_by_hand():
     spec = MacSpec(lanes=2, columns=1)
     one = 1 << 12
-    # 1.5 and 2.5 last places are ties, then a new sum, a continued one, and one that saturates
+    # ties of 1.5 and 2.5 last places, then a new sum, a continued sum, and a saturating sum
     x = [[3, 0], [5, 0], [100, 100], [1, 2], [4, 4], [1 << 22, 1 << 22]]
     w = [[one >> 1, 0], [one >> 1, 0], [one, one], [one, one], [one, one], [4 * one, 4 * one]]
     inputs = words(spec, 6, x=x, w=w, bias=[0, 0, 0, 1, 9, 0], first=[1, 1, 1, 1, 0, 1], last=[1, 1, 0, 1, 1, 1])

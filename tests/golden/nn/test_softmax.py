@@ -1,4 +1,4 @@
-"""The table softmax compared with SciPy, and its limits."""
+"""Table softmax compared with SciPy, and its limits."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ def test_is_softmax_within_half_a_percent_and_a_rounding(classes, spread):
     logits = Q8_16.from_float(rng.normal(0, spread, (400, classes)))
     found = Q4_12.to_float(SoftmaxTables().probabilities(logits))
     exact = softmax(Q8_16.to_float(logits), axis=1)
-    # half a step of the distance, 2**-8, and half a step of the reciprocal, 2**-11, at most
+    # at most half a distance step, 2**-8, plus half a reciprocal step, 2**-11
     assert np.abs(found - exact).max() <= 2**-13 + exact.max() * 0.006
     assert np.abs(found - exact).mean() < 2**-11
 

@@ -1,4 +1,4 @@
-"""The array of Gaussian generators: numbers are those of its generators, its chain, and seeds that differ."""
+"""Array of Gaussian generators: numbers, scan chain, distinct seeds."""
 
 import hashlib
 
@@ -13,7 +13,7 @@ from fabtune.golden.rng.pezo import PezoSpec
 
 FORMS = ("tree", "select", "sum")
 POSITION = 4_294_967_000
-"""Far from the start: the highest position that has a name is 4,294,967,295."""
+"""Far from the start; the highest named position is 4,294,967,295."""
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -36,7 +36,7 @@ def test_period_is_that_of_a_generator_and_positions_end_before():
 
 @pytest.mark.parametrize("n", [1, 5, 16])
 def test_bits_of_a_load_make_the_state(n):
-    """Bit by bit through a chain of registers, each of which shifts towards its highest bit."""
+    """Bit by bit through a chain of registers, each shifting towards its highest bit."""
     spec = GaussianArraySpec(n=n)
     chain = np.zeros(spec.state_bits, int)
     for bit in spec.serial(POSITION):
@@ -58,7 +58,7 @@ def test_every_generator_has_registers_of_its_own():
     spec = GaussianArraySpec(n=256)
     seeds = np.array([one.seeds for one in spec.generators])
     for level, width in enumerate(WIDTHS):
-        # the second register of a width gives way where the first has the same contents
+        # the second register of a width is changed where the first has equal contents
         assert len(set(seeds[:, level])) >= min(256, (1 << width) - 1) - (3 if width in WIDTHS[:level] else 0)
     assert len({one.seeds for one in GaussianArraySpec(n=1024).generators}) == 1024
     assert GaussianArraySpec(seed=1).generators != GaussianArraySpec().generators
@@ -70,12 +70,12 @@ def test_generators_hardly_correlate(form):
     matrix = np.corrcoef(numbers.T)
     np.fill_diagonal(matrix, 0)
     assert np.abs(matrix).mean() < 0.02
-    assert np.abs(matrix).max() < 0.26  # two of the sum's terms, of 7 bits each, have 127 phases for 128 generators
+    assert np.abs(matrix).max() < 0.26  # two 7-bit terms of the sum have only 127 phases for 128 generators
     assert numbers.std() == pytest.approx(GaussianArraySpec(form=form).sigma, rel=0.01)
 
 
 def test_phases_are_fixed_for_ever():
-    # PCG64's published stream; other phases would invalidate every position
+    # PCG64's published stream; changed phases would invalidate every position
     digest = hashlib.sha256(GaussianArraySpec(n=128).draw(0, 1000).astype("<i4").tobytes()).hexdigest()
     assert digest[:16] == "bd6e2ba749fd4133"
 

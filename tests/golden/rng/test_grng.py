@@ -1,4 +1,4 @@
-"""The model of `grng` compared with SciPy, the published example, and a tree evaluated number by number."""
+"""Model of `grng` compared with SciPy, the published example, and a number-by-number tree."""
 
 from fractions import Fraction
 
@@ -30,11 +30,11 @@ PUBLISHED = {
     ),
     7: (0.47, 0.475, 0.475, 0.4825, 0.4825, 0.49, 0.495, 0.5),
 }
-"""Probabilities written in the published example; 0.5 where it takes a register's bit."""
+"""Probabilities of the published example; 0.5 for a plain register bit."""
 
 
 def registers(seeds, cycles):
-    """Contents of the XNOR registers by SciPy's generator: a list of integers for each."""
+    """Contents of the XNOR registers by SciPy's generator, a list of integers each."""
     found = []
     for bits, seed in zip(WIDTHS, seeds, strict=True):
         before = [1 - (seed >> k & 1) for k in reversed(range(bits))]
@@ -46,7 +46,7 @@ def registers(seeds, cycles):
 
 
 def walked(contents):
-    """The published structure, one number: entries of both signs, selected by the bits as they come out."""
+    """The published structure for one number: signed table entries selected by the generated bits."""
     bits = []
     for level, (content, row) in enumerate(zip(contents, thresholds(), strict=True)):
         entries = [int(content >= threshold) for threshold in row]
@@ -59,7 +59,7 @@ def walked(contents):
 
 
 def summed(contents):
-    """Middles of the terms, added and brought to the nearest middle; Python's `round` goes half to even."""
+    """Sum of the terms' midpoints, rounded to the nearest midpoint, half to even."""
     total = Fraction(0)
     for bits, content in zip(WIDTHS, contents, strict=True):
         term = content >> (bits - 7)
@@ -83,7 +83,7 @@ def test_thresholds_are_the_densitys(level):
     resolution = 1 << (WIDTHS[level] if level < 6 else 7)
     error = row / (1 << WIDTHS[level]) - halves[:, 0] / halves.sum(axis=1)
     assert np.abs(error).max() <= 0.5 / resolution
-    # not near a tie, so that every mathematical library rounds it in the same direction
+    # far from a tie: every mathematical library rounds in the same direction
     assert np.abs(np.abs(error) * resolution - 0.5).min() > 1e-6
 
 
@@ -92,7 +92,7 @@ def test_thresholds_are_the_published_ones(level):
     published = np.floor(np.array(PUBLISHED[level]) * (1 << WIDTHS[level]) + 0.5)
     difference = np.abs(np.array(thresholds()[level]) - published)
     if level < 7:
-        # the example has 0.1522 for 0.1524, on the other side of a tie
+        # the example prints 0.1522 for 0.1524, across a tie
         assert difference.tolist() == [level == 3, *[0] * (len(difference) - 1)]
     else:
         # rounded by hand in the example

@@ -11,7 +11,7 @@ from fabtune.golden.rng.lfsr import TAPS, Lfsr
 @pytest.mark.parametrize("bits", sorted(TAPS))
 def test_the_bit_stream_is_scipys(bits):
     lfsr = Lfsr(bits)
-    # SciPy counts taps from the other end and omits the last one
+    # SciPy counts taps from the other end and omits the last
     taps = [bits - tap for tap in lfsr.taps if tap != bits]
     length = min(lfsr.period, 5000)
     start = [int(bit) for bit in np.binary_repr(1, bits)]

@@ -1,4 +1,4 @@
-"""Assignment of numbers to weights: the rule, and everything that uses it."""
+"""Assignment of numbers to weights: the rule and its users."""
 
 import numpy as np
 import pytest

@@ -8,7 +8,7 @@ from fabtune.golden.rng.urng import UrngSpec
 
 
 def recurrences(phases, period):
-    """How often each difference of two phases comes, by difference."""
+    """Number of occurrences of each phase difference."""
     gaps = (phases[:, None] - phases) % period
     return np.bincount(gaps[~np.eye(len(phases), dtype=bool)], minlength=period)
 
@@ -21,7 +21,7 @@ def test_no_difference_comes_often(n, bits, most):
 
 
 def test_equal_distances_would_bring_the_set_back():
-    # avoided by the choice
+    # avoided by the chosen phases
     assert recurrences(8 * np.arange(31), 255).max() == 30
 
 

@@ -1,4 +1,4 @@
-"""The pool: contents, exact continuation, addresses."""
+"""Pool: contents, exact continuation, addresses."""
 
 import hashlib
 from math import gcd
@@ -22,7 +22,7 @@ VARIATIONS = [
 
 @pytest.mark.parametrize("spec", VARIATIONS, ids=str)
 def test_concatenation_without_end(spec):
-    # as in the paper: the pool is repeated, the rest begins the next perturbation
+    # as in the paper: the pool repeats, its remainder starts the next perturbation
     endless = np.tile(spec.numbers, 9)
     drawn = spec.draw(0, 3 * spec.size // spec.p).reshape(-1)
     assert np.array_equal(drawn, endless[: len(drawn)])
@@ -50,7 +50,7 @@ def test_numbers_are_uniform_and_within_the_format():
 
 
 def test_the_contents_are_fixed_for_ever():
-    # PCG64's published stream; a changed pool would invalidate every trained model
+    # PCG64's published stream; a changed pool would invalidate all trained models
     digest = hashlib.sha256(PoolSpec().numbers.astype("<i4").tobytes()).hexdigest()
     assert digest[:16] == "bb48b3faff51d32e"
 

@@ -1,4 +1,4 @@
-"""The scale table compared with SciPy's chi distribution and the figures of its page."""
+"""Scale table compared with SciPy's chi distribution and the documented figures."""
 
 from itertools import pairwise
 
@@ -62,7 +62,7 @@ def test_rotation_leaves_the_modulus_alone():
 
 
 def test_the_first_number_does_not_determine_the_factor():
-    # the reason for indexing by a generator that does not rotate
+    # reason for indexing by a non-rotating generator
     spec = ScaleSpec(fraction=4)
     first = spec.urng.draw(0, spec.period)[:, 0]
     factors = spec.factors(0, spec.period)

@@ -1,4 +1,4 @@
-"""Statistics compared with SciPy, NumPy and values by hand."""
+"""Statistics compared with SciPy, NumPy and hand-computed values."""
 
 import numpy as np
 import pytest

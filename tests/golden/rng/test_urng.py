@@ -1,4 +1,4 @@
-"""The array of generators compared with a register-by-register model, SciPy's sequences, and the definitions."""
+"""Array of generators compared with a register-level model, SciPy's sequences, and the definitions."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ VARIATIONS = [
 
 
 def clock(registers, spec):
-    """One cycle as the hardware does it: each register takes its neighbour, stepped bit by bit."""
+    """One hardware cycle: each register takes its neighbour's value, stepped bit by bit."""
     stepped = []
     for i in range(spec.n):
         x = registers[(i + 1) % spec.n]
@@ -76,7 +76,7 @@ def test_the_joint_period():
 
 
 def test_successive_numbers_of_a_generator_correlate_by_their_shared_bits():
-    # a shared bit has 2**-leap of its former weight, and the one that becomes the sign has a negative weight
+    # a shared bit has 2**-leap of its former weight; as sign bit its weight is negative
     for leap, expected in ((1, -1 / 4), (2, -1 / 8), (4, -1 / 32)):
         sequence = UrngSpec(leap=leap).by_generator[:, 0].astype(float)
         correlation = np.corrcoef(sequence, np.roll(sequence, -1))[0, 1]
@@ -124,7 +124,7 @@ def test_wrong_parameters_are_refused(changes, message):
 
 
 def test_frozen_seeds_do_freeze():
-    # the case that is refused above: rotation undoes each step
+    # refused above: rotation undoes each step
     states = BASE.lfsr.states[-np.arange(31)]
     registers = states.tolist()
     moved = clock(registers, BASE)

@@ -1,4 +1,4 @@
-"""Device memory of `zostream`: samples and their index, deltas and logits of a program."""
+"""Device memory of `zostream`: samples and index, deltas and logits of a program."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ SIZE = CoreSize(16, 4, 512, 512, 64)
 
 
 def images_of(outputs, sensitive=None):
-    """A perceptron of one layer."""
+    """Images of a one-layer perceptron."""
     builder, rng = TransformerBuilder("own", 20), np.random.default_rng(0)
     builder.linear("head", INPUTS, rng.normal(0, 0.1, (outputs, 20)), np.zeros(outputs))
     base = frozen_base(*builder.finish(), sensitive=sensitive or {})
@@ -68,7 +68,7 @@ def test_each_beat_of_the_weights_is_of_an_operation_and_a_tile():
     images = images_of(8, {(0, "weight"): np.array([1, 9])})
     layout, program = ZostreamLayout(images.program, PezoSpec()), images.program
     found = [layout.place_of(beat) for beat in range(program.beats + 1)]
-    # two groups of four outputs, of 64 inputs of which two tiles of four are there; a record is 9 beats, a tile 2
+    # two groups of 4 outputs; 64 inputs, with two of four tiles present; 9 beats a record, 2 a tile
     group = [0] * 3 + [1] * 2 + [2] * 4
     tiles = [*([0] * 2), *group, *(2 + tile for tile in group), 0]
     assert found == [*((0, tile) for tile in tiles), None]

@@ -1,4 +1,4 @@
-"""Trace of the activation memory: which operation and token it names, on images that golden writes."""
+"""Trace of the activation memory: operation and token of a difference, on golden images."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ LAYOUT = MemoryTraceLayout(SPEC.engine.chunks)
 
 
 def written(images, sentences, sides):
-    """Images of the memory behind each instruction, and of each pass its steps."""
+    """Memory images after each instruction, and the steps of each pass."""
     model, program, chunks = images.model, images.program, LAYOUT.chunks
     rows, lengths = model.rows_of(sentences)
     parts = np.split(rows, np.cumsum(lengths)[:-1])
@@ -51,7 +51,7 @@ def test_the_first_value_that_differs_is_named(kind):
     traced = written(images, sentences, sides)
     assert traced.shape[1] == LAYOUT.beats * BEAT
     assert MemoryTrace(images, LAYOUT, traced).first_difference(sentences, sides) is None
-    # a later parameter is another one for golden: the operation that has it is named
+    # a later golden parameter is changed: the trace names its operation
     steps = Schedule(model.transformer, SPEC.lanes, SPEC.columns).steps
     step = next(one for one in steps[len(steps) // 2 :] if (one.number, "weight") in model.frozen)
     changed = [dict(one) for one in sides]
@@ -59,7 +59,7 @@ def test_the_first_value_that_differs_is_named(kind):
     place = MemoryTrace(images, LAYOUT, traced).first_difference(sentences, changed)
     assert (place.operation, place.side) == (step.result, "minus")
     assert (place.sample, place.token) == (0, 0)
-    # a value of the memory is another one: its token is named
+    # a memory value is changed: the trace names its token
     lengths = model.lengths(sentences)
     row = 2 * sum(lengths[: len(passes_of(lengths, program.capacity)[0])]) - 1
     buffer = Buffer.of(program.instructions[0].destination)

@@ -1,4 +1,4 @@
-"""Passes of a step: whole sentences in order, as many as have room."""
+"""Passes of a step: complete sentences in order, as many as fit."""
 
 import pytest
 

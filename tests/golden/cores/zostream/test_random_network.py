@@ -1,4 +1,4 @@
-"""Random transformers of `zostream`: every operation, and programs that the core takes."""
+"""Random transformers of `zostream`: every operation, and programs accepted by the core."""
 
 import numpy as np
 import pytest

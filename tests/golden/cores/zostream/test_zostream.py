@@ -1,4 +1,4 @@
-"""Spec of `zostream`: sizes, what it refuses, registers of a step."""
+"""Spec of `zostream`: sizes, refusals, registers of a step."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Concatenations and groups of users' models give what onnxruntime and PyTorch give."""
+"""Concatenations and grouped convolutions of users' models, compared with onnxruntime and PyTorch."""
 
 import numpy as np
 import pytest
@@ -115,7 +115,7 @@ class Fire(nn.Module):
 
 
 class DenseLayer(nn.Module):
-    """Layer of DenseNet: its outputs go behind what all earlier ones gave."""
+    """DenseNet layer: appends its outputs to all earlier outputs."""
 
     def __init__(self, inputs, growth):
         super().__init__()

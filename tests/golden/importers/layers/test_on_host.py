@@ -1,4 +1,4 @@
-"""A user's module as its description runs: its samples are turned, and a softmax at its end is undone."""
+"""A user's module run by its description: sample axes are permuted, and a final softmax is removed."""
 
 import copy
 
@@ -48,7 +48,7 @@ def reference(tmp_path):
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_module_runs_as_its_description(reference, name):
     given, shape = SHAPES[name]
-    # its own shape, or that of the description, as a run's file has it
+    # the module's own shape, or the description's, as in a run's file
     for said in (given, shape):
         network, module = user_network(reference(name), said)
         own = described(network, module)

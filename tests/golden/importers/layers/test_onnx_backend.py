@@ -1,4 +1,4 @@
-"""ONNX's own backend tests as networks: accepted and right, or refused for a reason."""
+"""ONNX backend tests as networks: imported correctly, or refused for a reason."""
 
 import contextlib
 import warnings
@@ -23,20 +23,20 @@ KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
 
 def newer(model):
-    """Copy of a model; one of an opset that is not read is converted, as the refusal says."""
+    """Copy of a model; unsupported opsets are converted, as the refusal advises."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     if any(one.domain == "" and one.version < OPSETS[0] for one in model.opset_import):
-        with contextlib.suppress(Exception):  # it does not know all operators
+        with contextlib.suppress(Exception):  # some operators cannot be converted
             return version_converter.convert_version(copy, 13)
     return copy
 
 
 def embedded(model, constants, outputs):
-    """A model as part of a network: an identity with weights before it, and a linear layer behind.
+    """A model inside a network: an identity with weights before, a linear layer after.
 
-    A node alone is no network: what is not the first input is a constant of the case, and layers are around it. A model
-    whose input or output is no tensor of samples stays as it is.
+    A single node is not a network: all inputs but the first become constants, and layers are added. Models without
+    sample tensors as input and output stay unchanged.
     """
     graph = model.graph
     for value, name in constants:
@@ -64,7 +64,7 @@ def embedded(model, constants, outputs):
 
 
 def _identity(given):
-    """Convolution or product that gives its input, and its weight; None for another input than a tensor of samples."""
+    """Identity convolution or product and its weight; None if the input is not a tensor of samples."""
     sizes = [one.dim_value for one in given.type.tensor_type.shape.dim]
     if given.type.tensor_type.elem_type != onnx.TensorProto.FLOAT or not 2 <= len(sizes) <= 4 or min(sizes[1:]) < 1:
         return None
@@ -73,11 +73,11 @@ def _identity(given):
 
 
 def loaded(case):
-    """Model of a case, its inputs and its outputs."""
+    """Model of a case, inputs and outputs."""
     if case.model is not None:
         inputs, outputs = case.data_sets[0]
         return case.model, [np.asarray(one) for one in inputs], [np.asarray(one) for one in outputs]
-    if case.model_dir is None:  # the large networks, with weights that the file computes
+    if case.model_dir is None:  # large networks with computed weights
         return onnx.load(Path(loader.DATA_DIR) / "light" / Path(case.url).name), [], []
     folder = Path(case.model_dir)
     pairs = (
@@ -91,21 +91,21 @@ def loaded(case):
 
 
 def backend(kind: str, folder: Path) -> Iterator[Case]:
-    """Networks of ONNX's backend tests of a kind."""
+    """Networks from one kind of ONNX backend tests."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # some cases compute with infinity
         cases = loader.load_model_tests(kind=kind)
     for case in sorted(cases, key=lambda one: one.name):
         try:
             model, inputs, outputs = loaded(case)
-        except Exception:  # sequences and optional values, which are no tensors
+        except Exception:  # sequences and optional values are not tensors
             continue
         copy = newer(model)
         fixed = {one.name for one in copy.graph.initializer}
         names = [one.name for one in copy.graph.input if one.name not in fixed]
         try:
             embedded(copy, list(zip(inputs[1:], names[1:], strict=False)), outputs or [np.zeros(1)])
-        except Exception:  # strings and sequences are no initializers
+        except Exception:  # strings and sequences cannot be initializers
             copy = model
         path = folder / f"{case.name}.onnx"
         path.write_bytes(copy.SerializeToString())
@@ -118,7 +118,7 @@ def _sample(inputs):
 
 
 def _computed(model, sample):
-    """What onnxruntime computes, or ONNX's evaluator where that cannot."""
+    """Outputs of onnxruntime, or of ONNX's evaluator where unsupported."""
     (given,) = (one for one in model.graph.input if one.name not in {own.name for own in model.graph.initializer})
     try:
         (found,) = outputs_of(model, sample)

@@ -1,4 +1,4 @@
-"""Forms in which people write the layers: each is what PyTorch gives, or refused; and they return under their names."""
+"""Different spellings of layers: equal to PyTorch or refused; exported under their own names."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from ....own_modules import drawn
 
 
 class Written(nn.Module):
-    """A forward function with tensors and layers of its own."""
+    """A forward function with given tensors and layers."""
 
     def __init__(self, forward, parts):
         super().__init__()
@@ -42,7 +42,7 @@ def row(inputs=3, outputs=4, size=3, **settings):
 
 HEAD = 4 * 6 * 6
 MAP, ROW = (2, 8, 8), (3, 16)
-# forward, what the module has, shape of a sample, the description
+# forward function, members of the module, sample shape, description
 FORMS = {
     "a clip above all values": (
         lambda m, x: m.h(m.c(x).clamp(0, 1e6).flatten(1)),
@@ -178,7 +178,7 @@ def test_a_form_is_what_pytorch_gives(name):
         found = {"softmax": torch.softmax, "log_softmax": torch.log_softmax}[own.left_to_host[0]](found, 1)
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     assert own.left_to_host == [one for one in ("softmax", "log_softmax") if one == name]
-    # under the user's names, shapes and orders
+    # with the user's names, shapes and orders
     state = module.state_dict()
     for title, tensor in own_state(own).items():
         assert torch.equal(tensor.reshape(state[title].shape), state[title]), title
@@ -196,7 +196,7 @@ def test_a_form_is_what_pytorch_gives(name):
 
 
 def unsaved():
-    """A module with a buffer that its state lacks."""
+    """A module with a buffer missing from its state."""
     made = nn.Module()
     made.register_buffer("offset", torch.ones(5), persistent=False)
     return made

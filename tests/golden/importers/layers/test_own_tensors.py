@@ -1,4 +1,4 @@
-"""The way from a user's tensors to the stages' parameters and back, under the user's own names."""
+"""From a user's tensors to stage parameters and back, under the user's names."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def own(request):
 
 
 def tuned(network, seed=1):
-    """Random integers of Q4.12 for all stages, and their values."""
+    """Random Q4.12 integers for all stages, and their values."""
     rng = np.random.default_rng(seed)
     shapes = [(stage.weight_shape, (stage.biases,)) for stage in network.stages]
     integers = [tuple(rng.integers(-3000, 3000, shape) for shape in pair) for pair in shapes]
@@ -69,11 +69,11 @@ def test_names_of_a_class():
 @pytest.mark.parametrize("seed", [0, *(pytest.param(one, marks=pytest.mark.slow) for one in (1, 2))])
 @pytest.mark.parametrize("make", SHAPES)
 def test_what_returns_is_golden_again_in_every_bit(make, seed):
-    """Loaded into the user's own module, which is imported and folded anew."""
+    """Loaded into the user's module, which is then imported and folded again."""
     module = drawn(make, seed)
     network, description = imported(module, SHAPES[make], "mine")
     integers, values = tuned(network, seed)
-    if make is Residual:  # a batch norm that is a stage has one factor and one bias a channel, and both return
+    if make is Residual:  # an unfolded batch norm has a factor and a bias per channel; both return
         assert network.stages[-2].weight_shape == (6, 1, 1, 1)
     state = module.state_dict()
     changed = returned(stage_tensors(network, description), values, state)
@@ -83,7 +83,7 @@ def test_what_returns_is_golden_again_in_every_bit(make, seed):
 
 
 def _kinds(name, state):
-    """Kinds of the tensors of the layer that has this one."""
+    """Tensor kinds of the layer with this tensor."""
     title = name.rpartition(".")[0]
     return {other.rpartition(".")[2] for other in state if other.rpartition(".")[0] == title}
 
@@ -97,7 +97,7 @@ def test_a_channel_of_no_factor_gets_one():
     integers, values = tuned(network)
     state = module.state_dict()
     changed = returned(stage_tensors(network, description), values, state)
-    # and the others keep theirs
+    # other values stay unchanged
     kept = np.arange(4) != 1
     np.testing.assert_array_equal(changed["stem.1.weight"][kept], state["stem.1.weight"].numpy()[kept])
     module.load_state_dict({**state, **{name: torch.from_numpy(one) for name, one in changed.items()}})

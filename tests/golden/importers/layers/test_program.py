@@ -1,4 +1,4 @@
-"""Programs of torch.export as a user's network: what they become, compared with PyTorch, and refusals."""
+"""torch.export programs as a user's network: result compared with PyTorch, and refusals."""
 
 import re
 

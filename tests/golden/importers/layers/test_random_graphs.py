@@ -1,4 +1,4 @@
-"""Random modules of known and unknown operators: golden gives what PyTorch gives within a bound, or refuses them."""
+"""Random modules of known and unknown operators: within an error bound of PyTorch, or refused."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ HEADS = ("linear", "linear", "last", "product", "means", "parts")
 
 
 class RandomModule(nn.Module):
-    """Steps that read any earlier map, of two dimensions or of one, then a linear layer of what has come out."""
+    """Steps on any earlier map or vector, then a linear layer of the last result."""
 
     def __init__(self, steps, seed, shape=MAP, head="linear"):
         super().__init__()
@@ -119,17 +119,17 @@ LAYERS = (
 )
 KINDS = st.one_of(*[st.sampled_from(LAYERS)] * 7, st.sampled_from(sorted(UNKNOWN)))
 STEP = st.tuples(KINDS, st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([1, 1, 2]), st.booleans())
-# most begin with a convolution, as most networks do
+# usually begins with a convolution
 GRAPHS = st.tuples(st.just(("conv", 0, 3, 1, True)), st.lists(STEP, min_size=1, max_size=8)).map(
     lambda pair: (pair[0], *pair[1])
 )
 
 
 def bound(network, parameters, integers, inputs):
-    """Largest error of golden's logits: what each rounding adds, times the weights behind it; and the floats.
+    """Error bound of the golden logits: each rounding, times the weights after it; and the float logits.
 
-    A weight and a bias are at most half of 2**-12 off, a sample, a sum and an average half of 2**-16. ReLU and max-pool
-    enlarge no error; a leaky ReLU rounds once more, and its slope is at most half of 2**-16 off.
+    Weights and biases are off by at most 2**-13, samples, sums and averages by 2**-17. ReLU and max-pool add no error;
+    a leaky ReLU rounds once more, with its slope off by at most 2**-17.
     """
     half_weight, half_value = 2.0**-13, 2.0**-17
     values, errors = [inputs], [np.full_like(inputs, half_value)]
@@ -177,7 +177,7 @@ def apply(stage, x, weight, bias):
 
 
 def check(steps, seed, shape=MAP, head="linear"):
-    """True where the module was imported, False where it was refused."""
+    """True if the module was imported, False if refused."""
     module = RandomModule(steps, seed, shape, head).eval()
     inputs = np.random.default_rng(seed).uniform(-1, 1, (3, *shape))
     with torch.no_grad():
@@ -214,7 +214,7 @@ def test_many_random_modules(steps, seed, shape, head):
 
 
 def steps_of(text):
-    """Steps of words: kind, which earlier map, kernel, stride; with bias."""
+    """Steps from words: kind, earlier map, kernel, stride, bias."""
     parts = (word.split("-") for word in text.split())
     return tuple((kind, *map(int, numbers), True) for kind, *numbers in parts)
 
@@ -230,7 +230,7 @@ KNOWN = (
 
 @pytest.mark.parametrize("steps", [*map(steps_of, KNOWN)], ids=KNOWN)
 def test_modules_that_are_imported(steps):
-    """The property is not empty: these are compared, not refused."""
+    """Not vacuous: all of these are compared."""
     assert check(steps, 5)
 
 

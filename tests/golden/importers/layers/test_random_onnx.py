@@ -1,4 +1,4 @@
-"""Random graphs of ONNX: the network is what onnxruntime computes, or the file is refused."""
+"""Random ONNX graphs: equal to onnxruntime, or refused."""
 
 from collections import Counter
 
@@ -17,7 +17,7 @@ from ....onnx_models import model_of, node, outputs_of
 from .test_random_graphs import bound
 
 BATCH = 3
-# sizes of an axis are all different, so that a sample's shape says which axis is which
+# distinct sizes: a sample's shape then identifies its axes
 SAMPLES = {
     "map": (2, 5, 4),
     "last": (5, 4, 2),
@@ -29,7 +29,7 @@ SAMPLES = {
 
 
 class Graph:
-    """Nodes one by one, each reading mostly the last tensor, with the shapes of their samples."""
+    """Nodes one by one, mostly reading the last tensor, with sample shapes."""
 
     def __init__(self, seed):
         self.rng = np.random.default_rng(seed)
@@ -56,7 +56,7 @@ class Graph:
         return self.constant(self.rng.normal(0, 0.5, shape).astype(np.float32))
 
     def weight(self, *shape):
-        """A weight of its own; some are another layer's, as it is or by a node that gives it again."""
+        """A new weight, or sometimes another layer's, directly or through a node."""
         same = [name for name in self.weights if self.constants[name].shape == shape]
         name = self.one(same) if same and self.chance(0.1) else self.floats(*shape)
         self.weights.append(name)
@@ -65,7 +65,7 @@ class Graph:
         return name
 
     def put(self, kind, inputs, shape, outputs=1, **attributes):
-        """Add a node; it becomes the last tensor if it has a shape."""
+        """Add a node; with a shape it becomes the last tensor."""
         if kind != "Cast":
             attributes.pop("to", None)
         names = [f"t{len(self.nodes)}_{at}" for at in range(outputs)]
@@ -76,7 +76,7 @@ class Graph:
         return names[0]
 
     def ints(self, kind, source, values, shape, name="axes", since=13, **attributes):
-        """Add a node whose integers are an attribute before an opset, and an input then."""
+        """Add a node whose integers are an attribute in older opsets, and an input in newer ones."""
         values = [int(one) for one in values]
         if self.opset < since:
             return self.put(kind, [source], shape, **{name: values}, **attributes)
@@ -158,7 +158,7 @@ class Graph:
             self.put("Dropout" if kind == "Dropout" else "Identity", [source], shape)
 
     def constants_of(self, shape):
-        """Shape of a constant: by channel, of one number, a row, a column, as large as the tensor."""
+        """Shape of a constant: per channel, scalar, row, column, or full."""
         ones = (1,) * (len(shape) - 1)
         usual = [(shape[0], *ones), (1, shape[0], *ones)]
         forms = [(), (1,), shape, shape[-1:], (1, *shape), (*ones, shape[-1]), (BATCH, *(1,) * len(shape))]
@@ -316,7 +316,7 @@ def fits(one, other):
 
 
 def compared(seed, path):
-    """What became of a graph: its refusal, or "equal" where the network is what onnxruntime computes."""
+    """Outcome of a graph: the refusal, or "equal" after comparison with onnxruntime."""
     graph = Graph(seed)
     model = graph.model()
     path.write_bytes(model.SerializeToString())
@@ -329,7 +329,7 @@ def compared(seed, path):
     shape = graph.shapes["x"]
     turned = len(shape) > 1 and network.input_shape[0] == shape[-1] != shape[0]
     x = np.moveaxis(given, -1, 1) if turned else given
-    # with the usual strides: PyTorch's convolutions give garbage for those that axes of one value can have
+    # contiguous: PyTorch's convolutions fail for strides of axes of size 1
     x = torch.from_numpy(x.flatten()).reshape(BATCH, *network.input_shape)
     with torch.no_grad():
         found = module(x)

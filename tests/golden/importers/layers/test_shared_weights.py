@@ -1,4 +1,4 @@
-"""Weights of two layers are refused by what they are: one memory under two names, or computed of one tensor twice."""
+"""Shared weights of two layers are refused: one memory under two names, or computed twice from one tensor."""
 
 import re
 
@@ -16,7 +16,7 @@ from ....onnx_models import array, node, refusal, same, written
 
 
 class Twice(nn.Module):
-    """Two products with parts of one memory."""
+    """Two products with slices of one memory."""
 
     def __init__(self, first, second):
         super().__init__()
@@ -73,7 +73,7 @@ SETTINGS = {
 
 
 def nodes_of(lines, weight="k", output="c"):
-    """Nodes of lines: kind, inputs, and the name of their settings."""
+    """Nodes from lines: kind, inputs, name of their settings."""
     found = []
     for at, line in enumerate(lines):
         kind, _, words = line.partition(":")
@@ -85,7 +85,7 @@ def nodes_of(lines, weight="k", output="c"):
 
 @pytest.mark.parametrize("which", COMPUTED)
 def test_a_layer_with_a_constant_and_without_it(tmp_path, which):
-    """Conv(x) and Conv(x) + b are both read: two stages of one weight."""
+    """Conv(x) and Conv(x) + b are both read: two stages with one weight."""
     lines, constants = COMPUTED[which]
     nodes = [*nodes_of(lines), node("Add", "c b", "s"), node("Relu", "s", "r"), node("Concat", "r c", "z", axis=1)]
     _, path = written(tmp_path, nodes, constants, features=8 * 36)

@@ -1,4 +1,4 @@
-"""Users' PyTorch transformers against PyTorch itself: equal, or refused at their line; never wrong."""
+"""Users' PyTorch transformers compared with PyTorch: equal, or refused at their line; never wrong."""
 
 import math
 
@@ -24,7 +24,7 @@ from .... import own_transformer_modules as own
 
 
 def randomised(module, seed=0):
-    """Module in evaluation mode whose parameters are all different, norms' factors and biases, too."""
+    """Module in evaluation mode with distinct parameters, including norm factors and biases."""
     torch.manual_seed(seed)
     with torch.no_grad():
         for one in module.parameters():
@@ -33,7 +33,7 @@ def randomised(module, seed=0):
 
 
 def compare(module, shape):
-    """Import a module, and compare what it gives; what was found comes back."""
+    """Import a module and compare outputs; returns the import."""
     found = transformer_of(module, shape, "own")
     network, parameters = found.builder.finish()
     samples = torch.randn(3, *shape)
@@ -53,7 +53,7 @@ def compare(module, shape):
 
 
 def drawn(seed):
-    """A random module, and the shape of its samples."""
+    """A random module, and its sample shape."""
     random = np.random.default_rng(seed)
 
     def one(*values):
@@ -103,7 +103,7 @@ def test_encoders_of_pytorch_are_equal(before, kind):
 
 
 class _Masked(nn.Module):
-    """Encoder of PyTorch with a mask, and no word on its kind."""
+    """PyTorch encoder with an unmarked mask."""
 
     def __init__(self, mask):
         super().__init__()
@@ -157,7 +157,7 @@ def test_fully_connected_layers_are_a_network_of_one_token():
 
 
 class _Wrong(nn.Module):
-    """One layer that no normal form has, by what its user would have written."""
+    """A layer outside the normal form, by the user's code."""
 
     def __init__(self, function):
         super().__init__()
@@ -293,7 +293,7 @@ def test_forms_that_are_read(which):
 
 @pytest.mark.parametrize("token", [0, -1])
 def test_a_norm_of_one_token_of_a_sum_is_that_of_all_tokens(token):
-    """A pool takes fewer bits than a sum has."""
+    """A pool takes fewer bits than a sum."""
     module = _Wrong(lambda self, x: functional.layer_norm((self.first(x) + self.second(x))[:, token], (4,)))
     _, network = compare(randomised(module), (4, 4))
     assert [type(one) for one in network.operations][2:] == [Residual, Normalisation, PoolTokens]

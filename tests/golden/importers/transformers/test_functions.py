@@ -1,4 +1,4 @@
-"""Functions that a model writes by several operators are known by their values, and by nothing near them."""
+"""Functions written in several operators are recognised by their values, close variants are not."""
 
 import pytest
 import torch
@@ -24,7 +24,7 @@ PLACE = Place("one", "model.py:7")
 
 
 class Written:
-    """Value that a model computes with, in operators of Python.
+    """Value of a model's computation, in Python operators.
 
     Parameters
     ----------

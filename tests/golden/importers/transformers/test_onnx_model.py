@@ -1,4 +1,4 @@
-"""Transformers of ONNX files against ONNX Runtime: equal, or refused by node; never wrong."""
+"""Transformers from ONNX files compared with ONNX Runtime: equal, or refused by node; never wrong."""
 
 import warnings
 
@@ -31,7 +31,7 @@ def exported(module, shape, path, dynamo=False, opset=None):
 
 
 def compare(path, shape):
-    """Import a file, and compare what it gives on two samples."""
+    """Import a file and compare outputs of two samples."""
     found = onnx_transformer(path)
     samples = np.random.default_rng(0).normal(size=(2, *shape)).astype(np.float32)
     (expected,) = runtime.InferenceSession(path).run(None, {"x": samples})
@@ -80,7 +80,7 @@ def test_an_encoder_of_pytorch(tmp_path, dynamo):
 
 
 def written(tmp_path, nodes, outputs=(None, 4, 4), batch="n", opset=17, **tensors):
-    """A file of nodes on x of (n, 4, 4), that gives y."""
+    """A file of nodes from x (n, 4, 4) to y."""
     given = {"w": np.random.default_rng(1).normal(size=(4, 4)).astype(np.float32), "two": np.float32(2), **tensors}
     graph = helper.make_graph(
         [*nodes],

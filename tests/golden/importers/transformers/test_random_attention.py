@@ -1,4 +1,4 @@
-"""Random modules with attention, files of both exporters, and mutations of these: equal to another tool, or refused."""
+"""Random modules with attention, files of both exporters, and mutations: equal to another tool, or refused."""
 
 import json
 from collections import Counter
@@ -20,14 +20,14 @@ from .test_onnx_model import exported
 runtime = pytest.importorskip("onnxruntime")
 runtime.set_default_logger_severity(4)
 BATCH = 3
-"""Samples that are compared: another number than that of the export."""
+"""Compared samples, unlike the batch of the export."""
 RIGHT, REFUSED, WRONG, TRACEBACK, NONE = "accepted right", "refused", "wrong", "traceback", "not run by the other tool"
 PARTS, SEEDS, MUTATIONS = 20, 5, 20
 EXPORTERS = [(False, 14), (False, 16), (False, 17), (False, 18), (False, 20), (True, 18), (True, 20), (True, 23)]
 
 
 def outcome(imported, expected, samples, tolerance):
-    """What becomes of a model, and the reason; `expected` gives what another tool computes."""
+    """Outcome of a model, with its reason; `expected` computes another tool's outputs."""
     try:
         outputs = outputs_of(imported(), samples).reshape(len(samples), -1)
     except UserError as error:
@@ -45,7 +45,6 @@ def outcome(imported, expected, samples, tolerance):
 
 
 def of_module(seed):
-    """Outcome of a module."""
     module = drawn(seed)
     samples = torch.randn(BATCH, *module.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
@@ -57,13 +56,12 @@ def of_module(seed):
 
 
 def of_file(path, shape, seed):
-    """Outcome of an ONNX file."""
     samples = np.random.default_rng(seed).normal(size=(BATCH, *shape)).astype(np.float32)
 
     def imported():
         found = onnx_transformer(path)
         if found is None:
-            # without a sign of a transformer it is a network of layers, which refuses rows of tokens
+            # without attention the import treats it as a network of layers, which refuses rows of tokens
             onnx_network(path)
             raise UserError("is imported as a network of layers")
         return found
@@ -77,7 +75,7 @@ def of_file(path, shape, seed):
 
 
 def cases(seed, folder):
-    """Outcomes of a module, its file and mutations of the file: source, outcome, reason and what it is."""
+    """Outcomes of a module, its file and the file's mutations: source, outcome, reason, description."""
     module, (dynamo, opset) = drawn(seed), EXPORTERS[seed % len(EXPORTERS)]
     yield "module", *of_module(seed), module.chosen
     path, source = folder / "own.onnx", f"file, dynamo={dynamo}"
@@ -96,7 +94,7 @@ def cases(seed, folder):
 
 @pytest.fixture(scope="module")
 def counts():
-    """Outcomes by source, which are printed in the end."""
+    """Outcomes by source, printed at the end."""
     found = {}
     yield found
     print("", *(f"{source}: {json.dumps(dict(outcomes))}" for source, outcomes in found.items()), sep="\n")

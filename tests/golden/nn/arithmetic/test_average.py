@@ -1,4 +1,4 @@
-"""Average of activations: exact division against Fraction, and the multiplication of the hardware for every sum."""
+"""Averages: exact division compared with Fraction, and the hardware's multiplication for every sum."""
 
 from fractions import Fraction
 
@@ -33,7 +33,7 @@ def test_the_multiplication_gives_every_average_of_narrow_activations(width, cou
 def test_the_multiplication_gives_averages_of_activations_at_ties_beside_them_and_at_the_ends(count):
     rng = np.random.default_rng(count)
     least, most = -(1 << 23) * count, ((1 << 23) - 1) * count
-    # half-way between two integers where the count is even, else just below
+    # ties for even counts, else just below a tie
     ties = rng.integers(-(1 << 23), (1 << 23) - 1, 2000) * count + count // 2
     near = (ties + step for step in (-1, 0, 1))
     ends = (np.arange(least, least + 2 * count), np.arange(most - 2 * count, most + 1))

@@ -1,4 +1,4 @@
-"""Pauses between stages: every word finds what it reads, and none could come earlier. All words are walked."""
+"""Pauses between stages: every word finds its operands, and no word could start earlier; all words are checked."""
 
 import itertools
 
@@ -25,12 +25,12 @@ def mapping_of(text, lanes, columns):
 
 
 def turns(loops):
-    """Turns of loops, the innermost one first."""
+    """Iterations of loops, innermost first."""
     return [turn[::-1] for turn in itertools.product(*(range(loop.count) for loop in reversed(loops)))]
 
 
 def read(mapping, number):
-    """Addresses that a stage reads with weights: by cycle from its first word on."""
+    """Addresses read with weights, by cycle from the stage's first word."""
     stage, window, found, cycle = mapping.stages[number], mapping.window(number), [], 0
     for outer in turns(stage.loops[stage.inner :]):
         begin = cycle
@@ -49,7 +49,7 @@ def read(mapping, number):
 
 
 def written(mapping, number):
-    """Cycle of the last word of each output's sum, by address; parts of sums follow each other."""
+    """Cycle of the last word of each output's sum, by address; segments of sums follow each other."""
     stage, found, cycle = mapping.stages[number], {}, 0
     period = max(stage.sum_words, stage.parts)
     channels = stage.channels * (2 if stage.spread else 1)
@@ -65,7 +65,7 @@ def written(mapping, number):
 
 
 def early(mapping, pauses, across):
-    """Stages of which a word comes before what it reads is written."""
+    """Stages with a word before its operand is written."""
     apart = latency.write_to_read(across, mapping.pooling_latency)
     ready, found, begin = {}, set(), 0
     for number, stage in enumerate(mapping.stages):
@@ -89,7 +89,7 @@ def test_no_word_comes_too_early(name, lanes, columns):
         assert pause < latency.write_to_read(across, mapping.pooling_latency)
         shorter = list(pauses)
         shorter[number] -= 1
-        # parts of the last sum before are rounded one after the other
+        # segments of the previous sum are rounded in sequence
         turns_left = mapping.stages[number - 1].parts - latency.STAGE_STATES
         assert pause in (0, turns_left) or number in early(mapping, shorter, across)
 
@@ -99,6 +99,6 @@ def test_of_short_stages_the_first_one_waits_until_its_outputs_before_can_be_rea
     first, second = stage_pauses(mapping, latency.across_latency(16))
     assert [stage.cycles for stage in mapping.stages] == [2, 1]
     drain = latency.drain_cycles(latency.across_latency(16), mapping.pooling_latency)
-    # the second stage ends 1 + 3 + `second` cycles behind the first one's last word, then the first one waits
+    # the second stage ends 1 + 3 + `second` cycles after the first stage's last word, then the first waits
     assert first == drain + latency.FILLED + 1 - (1 + latency.STAGE_STATES)
     assert first > 0 < second

@@ -1,4 +1,4 @@
-"""Random folders of the library `transformers`: tiny models, whose settings and tensors are then changed at random."""
+"""Random folders of `transformers`: tiny models with randomly changed settings and tensors."""
 
 import json
 
@@ -56,13 +56,13 @@ BESIDE = (
     {"model_type": ["bert"]},
     {"tie_word_embeddings": True},
 )
-"""Settings that are put beside those of the model; what is not of its kind has no effect."""
+"""Additional settings; those of other model kinds have no effect."""
 HUGE = ("hidden_size", "dim")
-"""Settings whose defaults would make the library fill gigabytes."""
+"""Settings whose defaults would allocate gigabytes."""
 
 
 class RandomFolder:
-    """Folder of one model, with tokens of sentences for it.
+    """Folder of a model, with tokenised sentences.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class RandomFolder:
         return self.rng.random() < share
 
     def _settings(self):
-        """Settings of a model that the library makes, and that import reads."""
+        """Settings of a model that the library creates and import reads."""
         heads, width = self._one((1, 2, 4)), self._one((2, 4, 6, 8))
         layers, wide, length = self._one((1, 2)), self._one((8, 20, 40)), self._one((12, 20))
         act = self._one(ACTIVATIONS[:7])
@@ -145,7 +145,7 @@ class RandomFolder:
         path.write_text(json.dumps(settings))
 
     def _rope(self):
-        """Rotary positions of the default type, of others, and of wrong types."""
+        """Rotary positions of the default type, other types, and wrong types."""
         if self._chance(0.15):
             return self._one((None, {}, [], [1], "linear", 3, {"full_attention": {"rope_type": "default"}}))
         rope = {}
@@ -180,7 +180,7 @@ class RandomFolder:
         save_file(tensors, path, metadata={"format": "pt"})
 
     def _sentences(self):
-        """Short and longer ones; some have padding inside, or a token behind the last."""
+        """Short and longer sentences; some with padding inside, or a token after the last."""
         sentences = [self.rng.integers(4, 40, length).tolist() for length in (1, 3, self._one((4, 7)))]
         if self._chance(0.1):
             sentences[1][1] = self._one((0, 1, 3))

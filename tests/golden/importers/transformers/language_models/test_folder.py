@@ -1,4 +1,4 @@
-"""Folders of the library `transformers` against the library itself, in float64, and what is refused."""
+"""Folders of `transformers` compared with the library in float64, and refusals."""
 
 import json
 import shutil
@@ -47,13 +47,13 @@ TOKENS = ([5, 6, 7, 8, 9], [11], [12, 13, 14])
 
 
 def saved(folder, kind, dtype=torch.float32, shard=None, **changes):
-    """A model of random weights in a folder."""
+    """A model with random weights, saved to a folder."""
     model_class, config_class, settings = MODELS[kind]
     torch.manual_seed(3)
     model = getattr(transformers, model_class)(getattr(transformers, config_class)(**{**settings, **changes}))
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += torch.randn_like(parameter) * 0.2  # biases and factors, too
+            parameter += torch.randn_like(parameter) * 0.2  # including biases and factors
     model = model.eval().to(dtype)
     model.save_pretrained(folder, **({"max_shard_size": shard} if shard else {}))
     return model
@@ -61,7 +61,7 @@ def saved(folder, kind, dtype=torch.float32, shard=None, **changes):
 
 @pytest.fixture(scope="module")
 def copied(tmp_path_factory):
-    """A function that copies the model of a kind into a folder: each is made once."""
+    """Function that copies a saved model of a kind, created once."""
     made = {}
 
     def copy(folder, kind):
@@ -74,7 +74,7 @@ def copied(tmp_path_factory):
 
 
 def changed(folder, **settings):
-    """Settings of a folder, some of them other ones."""
+    """A folder's settings, some changed."""
     path = folder / "config.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | settings))
 
@@ -134,7 +134,7 @@ def test_a_tied_head_that_is_another_one_is_refused(tmp_path):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_shorter_floats_are_converted_and_said_so(tmp_path, dtype):
     saved(tmp_path, "llama", dtype)
-    # loaded anew, as the rotary wavelengths of the one that was saved are short, too
+    # reloaded: the saved model's rotary wavelengths have low precision
     model = transformers.LlamaModel.from_pretrained(tmp_path, dtype=torch.float32).eval()
     found, imported = hidden(tmp_path)
     np.testing.assert_allclose(found, expected(model), rtol=1e-6, atol=1e-6)
@@ -151,28 +151,28 @@ def test_shards_are_one_model(tmp_path):
 
 
 def loaded(folder):
-    """The folder's model as the library loads it, whose last hidden states import has to give."""
+    """The folder's model loaded by the library, the reference of the import."""
     return transformers.AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
 
 
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
-        # rotary positions: the older field wins over the newer one, and takes its base from beside it or by default
+        # rotary positions: the older field takes precedence, with its base beside it or by default
         ("llama", {"rope_scaling": {"type": "default"}, "rope_parameters": {"rope_theta": 77.0}}),
         ("llama", {"rope_scaling": {"rope_theta": 55.0}, "rope_parameters": {"rope_theta": 77.0}}),
         ("llama", {"rope_scaling": {"rope_type": "default"}, "rope_theta": 55}),
         ("llama", {"rope_scaling": {}, "rope_parameters": {"rope_type": "default", "rope_theta": 77.0}}),
         ("llama", {"rope_parameters": None, "rope_theta": 55.0}),
         ("llama", {"rope_parameters": {"rope_type": "default"}, "rope_theta": 55.0}),
-        # windows of at least as many tokens as the longest text
+        # windows at least as long as the longest text
         ("mistral", {"sliding_window": None}),
         ("mistral", {"sliding_window": 5, "use_sliding_window": False}),
         ("qwen2", {"sliding_window": 5, "use_sliding_window": True, "max_window_layers": 0, "layer_types": None}),
         ("qwen2", {"sliding_window": 3, "use_sliding_window": True, "layer_types": None}),
         ("qwen2", {"sliding_window": 3, "use_sliding_window": True, "max_window_layers": 0}),
         ("qwen2", {"sliding_window": 3, "use_sliding_window": False}),
-        # other names, which the library reads last
+        # alternative names, read last by the library
         ("distilbert", {"n_heads": 2, "num_attention_heads": 4}),
     ],
 )
@@ -188,7 +188,7 @@ def test_types_and_defaults_are_the_library_s(kind):
     declared = {one.name: one for one in fields(config)}
     kinds = {"count": int, "index": int, "eps": float, "flag": bool, "text": str, "texts": list, "object": dict}
     known = {name: field for name, field in FIELDS[kind].items() if name in declared}
-    assert len(known) >= len(FIELDS[kind]) - 6  # others are of earlier versions, or of one kind alone
+    assert len(known) >= len(FIELDS[kind]) - 6  # others belong to earlier versions, or to one kind only
     for name, field in known.items():
         assert declared[name].default == field.default or name == "word_embed_proj_dim"
         annotation = declared[name].type

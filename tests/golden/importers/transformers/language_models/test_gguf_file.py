@@ -1,4 +1,4 @@
-"""GGUF files that `gguf` writes, of models of `transformers`, and what is refused."""
+"""GGUF files written by `gguf` from models of `transformers`, and refusals."""
 
 import struct
 
@@ -40,7 +40,7 @@ TOKENS = [5, 6, 7, 8, 9]
 
 
 def model_of(kind="Llama", **changes):
-    """A model of random weights, whose queries, keys and values have biases if it is a Qwen2."""
+    """A model with random weights; Qwen2 has biases for queries, keys and values."""
     torch.manual_seed(3)
     settings = {
         "vocab_size": 50,
@@ -62,7 +62,7 @@ def model_of(kind="Llama", **changes):
 
 
 def tensors_of(model, heads=4, key_heads=2):
-    """Tensors by the names of llama.cpp, with the rows of Llama's queries and keys as its converter turns them."""
+    """Tensors by llama.cpp's names; rows of Llama's queries and keys permuted as by its converter."""
     found = {}
     for name, one in model.state_dict().items():
         values, (part, _, kind) = one.numpy(), name.removeprefix("model.").rpartition(".")
@@ -81,7 +81,7 @@ def tensors_of(model, heads=4, key_heads=2):
 
 
 def written(path, metadata, tensors, architecture="llama", kinds=None):
-    """A file; `kinds` has the types of tensors that are not float32."""
+    """A file; `kinds` lists the types of tensors other than float32."""
     writer = gguf.GGUFWriter(path, architecture)
     for key, value in metadata.items():
         kinds_of = {int: writer.add_uint32, float: writer.add_float32, str: writer.add_string, list: writer.add_array}

@@ -1,4 +1,4 @@
-"""Tokenizers of GGUF files: small ones that the test writes, and what is refused."""
+"""Tokenizers of GGUF files: small generated ones, and refusals."""
 
 import pytest
 

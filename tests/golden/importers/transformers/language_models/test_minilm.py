@@ -1,4 +1,4 @@
-"""MiniLM, a real pre-trained encoder: its normal form and its integers against the library, on sentences."""
+"""MiniLM, a pre-trained encoder: normal form and integers compared with the library, on sentences."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ SENTENCES = ("How far is it from Denver to Aspen ?", "What is an atom ?", "Who w
 
 @pytest.fixture(scope="module")
 def sentences():
-    """Tokens of each sentence, and the library's embeddings: the mean of the tokens, of length 1."""
+    """Tokens per sentence, and the library's embeddings: token means of unit length."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(default_folder())
     model = transformers.AutoModel.from_pretrained(default_folder()).double()
     tokens = [np.array(tokenizer(one)["input_ids"]) for one in SENTENCES]
@@ -42,7 +42,7 @@ def test_embeddings_in_integers_are_the_library_s(sentences):
     assert not clipped
     assert not any(saturations)
     error = Q8_16.to_float(outputs[-1]) - expected
-    # of vectors of length 1, whose values have a deviation of 0.05
+    # unit vectors: standard deviation of a value 0.05
     assert np.sqrt((error**2).mean()) < 6e-5
     assert np.abs(error).max() < 3e-4
 

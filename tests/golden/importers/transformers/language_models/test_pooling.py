@@ -1,4 +1,4 @@
-"""Pooling of folders of sentence-transformers: against the library, and what is refused."""
+"""Pooling of sentence-transformers folders, compared with the library, and refusals."""
 
 import json
 import shutil
@@ -19,7 +19,7 @@ PARTS = [("", "Transformer"), ("1_Pooling", "Pooling"), ("2_Normalize", "Normali
 
 
 def written(folder, pooling, parts=PARTS):
-    """A folder's list of modules, and the settings of its pooling."""
+    """Module list and pooling settings of a folder."""
     (folder / "1_Pooling").mkdir(exist_ok=True)
     (folder / "1_Pooling" / "config.json").write_text(json.dumps({"word_embedding_dimension": 16, **pooling}))
     listed = [
@@ -65,7 +65,7 @@ def test_both_engines_pool_as_the_folder_says(folder, settings, rows):
     np.testing.assert_allclose(logits(sentence_model(folder, PROMPTS)), expected.numpy() @ head.T, atol=1e-4)
 
 
-@pytest.mark.slow  # the library takes seconds to import
+@pytest.mark.slow  # importing the library takes seconds
 @pytest.mark.parametrize("mode", ["cls", "lasttoken", "mean", "mean_sqrt_len_tokens"])
 def test_embeddings_are_those_of_sentence_transformers(folder, mode):
     library = pytest.importorskip("sentence_transformers")

