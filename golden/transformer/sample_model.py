@@ -1,7 +1,4 @@
-"""Transformer on samples of one shape, such as images in patches, and its PyTorch module.
-
-Presets: a small vision transformer for scikit-learn's digits, and a large MLP for MNIST.
-"""
+"""Transformer on samples of one shape, such as images in patches, its PyTorch module, and presets."""
 
 from __future__ import annotations
 

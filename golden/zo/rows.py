@@ -1,7 +1,4 @@
-"""Rows of deltas and offsets, and their order in a perturbation.
-
-The mapping of a network creates this description; delta memory, offset memory and memory layout use it.
-"""
+"""Rows of deltas and offsets, and their order in a perturbation."""
 
 from __future__ import annotations
 

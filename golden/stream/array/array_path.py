@@ -1,7 +1,4 @@
-"""`array_path`: multiplier array and partial sums, shared by linear layers, scores and contexts.
-
-A word of `order` for each tile selects the sources of rows and weights.
-"""
+"""`array_path`: multiplier array and partial sums, shared by linear layers, scores and contexts."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """`program_sequencer`: loads a program, checks every instruction against the core's limits, and issues instructions.
 
-A program arrives as the beats of its image. The checks, reasons and operation numbers are those of the Python model. A
-refused program does not run. The host checks the digest.
+Checks, reasons and operation numbers are those of the Python model. The host checks the digest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`context_scale`: weighted sums of values, divided by the sums of their queries' weights.
-
-The block follows the array in attention: it multiplies exact sums by the reciprocals from `attention_softmax`.
-"""
+"""`context_scale`: weighted sums of values times the reciprocals of `attention_softmax`."""
 
 from __future__ import annotations
 

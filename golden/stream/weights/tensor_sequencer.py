@@ -1,7 +1,6 @@
 """`tensor_sequencer`: tensors of each instruction in order of use, for all blocks of the weight path.
 
-Each tensor goes to `tile_weights`, its words' offsets are requested from `word_offsets`, and its beats and sensitive
-weights are read from memory. Each request has its own stream, as reads are ahead of the use of the beats.
+Each kind of request has its own stream, as reads run ahead of the use of their beats.
 """
 
 from __future__ import annotations
