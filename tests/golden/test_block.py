@@ -1,4 +1,4 @@
-"""Parts of a block in other packages: found by the room of its spec, and by nothing else."""
+"""Parts of a block in other packages, found by the package of its spec only."""
 
 import dataclasses
 from typing import ClassVar
@@ -12,14 +12,14 @@ from fabtune.hw.nf4.nf4_quant import Nf4Quant
 
 
 class Shallow(Nf4QuantSpec):
-    """A block with other constants, as a proof takes it."""
+    """A block with other constants, for a proof."""
 
     waiting: ClassVar[int] = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Own(BusSpec):
-    """A block of one file."""
+    """A block in a single file."""
 
     name: ClassVar[str] = "own"
 
@@ -37,7 +37,7 @@ def test_every_block_has_its_rtl(name):
 
 @pytest.mark.parametrize("name", BLOCKS)
 def test_no_two_memories_have_one_name(name):
-    """A plan would take those that are alike for one."""
+    """A plan would confuse equally named memories."""
     names = [memory.name for memory in BLOCKS[name]().memories]
     assert len(names) == len(set(names))
 

@@ -1,4 +1,4 @@
-"""Entries are made once, whole, and deleted when they are the oldest and too many."""
+"""Cache entries are made once, completely, and evicted by age beyond the limit."""
 
 import os
 import time

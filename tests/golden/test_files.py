@@ -1,4 +1,4 @@
-"""Text is read as its format has it, or refused; files are there whole or not at all."""
+"""Text is read by its format or refused; files exist completely or not at all."""
 
 import csv
 import io
@@ -14,7 +14,7 @@ from fabtune.golden.files import csv_rows, lines_of, read_json, read_text, refus
 
 
 def attempt(read):
-    """What is read, or the refusal."""
+    """Content read, or the refusal."""
     try:
         return read(), ""
     except UserError as error:
@@ -82,7 +82,7 @@ def test_a_csv_of_pythons_writer_comes_back(rows):
     csv.writer(file).writerows(rows)
     found = list(csv_rows(file.getvalue()))
     assert [row for _, row in found] == rows
-    # the lines before a record hold those before it
+    # lines before a record contain the earlier records
     lines = file.getvalue().replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for at, (line, _) in enumerate(found):
         assert [row for _, row in csv_rows("\n".join(lines[: line - 1]))] == [
@@ -97,7 +97,7 @@ def test_a_csv_is_what_python_reads_strictly_or_refused(text):
     except csv.Error:
         expected = None
     found, refusal = attempt(lambda: [row for _, row in csv_rows(text)])
-    # Python lets a quote stand in a cell without any around it
+    # Python accepts a quote inside an unquoted cell
     assert expected is None or "a quote in a cell" in refusal if refusal else found == expected
 
 

@@ -1,4 +1,4 @@
-"""A spec read back from the file that `fabtune emit` and `fabtune package` write."""
+"""Spec read back from the file of `fabtune emit` and `fabtune package`."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ CASES = [(name, preset) for name, kind in BLOCKS.items() for preset in (None, *k
 
 
 def written(spec, folder, **changes):
-    """The file, with changes of its parameters."""
+    """The file with changed parameters."""
     parameters = dataclasses.asdict(spec) | changes
     file = folder / "spec.json"
     file.write_text(json.dumps({"block": spec.name, "parameters": parameters}))

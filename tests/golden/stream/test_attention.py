@@ -1,4 +1,4 @@
-"""Attention in integers, against PyTorch's in float64."""
+"""Integer attention compared with PyTorch in float64."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_contexts_are_a_few_last_places_off(count, width, masked):
 
 def test_one_token_sees_itself():
     queries, keys, values = tokens(1, 32)
-    # its weight is the largest mantissa, 2**-17 below 1
+    # its weight is the maximal mantissa, 2**-17 below 1
     error = np.abs(attended(queries, keys, values, 32) - (values << 4))
     assert (error <= 1 + np.abs(values << 4) / 2**17).all()
 

@@ -1,4 +1,4 @@
-"""Formats of large activations: a decoder with an outlier in its residual, in integers, with and without them."""
+"""Formats of large activations: a decoder with a residual outlier in integers, with and without calibration."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ LENGTHS = 5, 1, 3
 
 
 def outlying(kind, factor):
-    """A decoder whose gate and residual are large in a feature of its second layer."""
+    """A decoder with a large feature in gate and residual of its second layer."""
     network, parameters = decoder(kind=kind)
     moved = dict(parameters)
     for title in ("0.up", "0.gate", "0.down"):
@@ -30,7 +30,7 @@ def outlying(kind, factor):
 
 
 def errors(network, parameters, activations):
-    """Largest error of an operation's outputs, as a part of their largest; saturations; and the integers' network."""
+    """Relative maximal error of an operation's outputs; saturations; and the integer network."""
     rows = rows_of(network, LENGTHS)
     exact = run_float(network, parameters, rows, LENGTHS)
     own = replace(IntegerTransformer(network, weight_formats(parameters)), activations=activations)
@@ -57,7 +57,7 @@ def test_outliers_saturate_without_shifts_and_not_with_them(kind, factor):
     assert clipped > 0
     assert none == 0
     assert before > 0.2
-    assert after < 0.03  # as weights are large, too
+    assert after < 0.03  # weights are large too
     for number, form in chosen.items():
         assert own.formats[number] == form
 
@@ -88,7 +88,7 @@ def test_what_pools_has_the_format_of_what_it_reads():
 
 
 def test_biases_of_coarse_layers_are_exact():
-    """A bias has 16 fraction bits, and a product here 2: it is 3 x 60,000, and 100.25 is added before the rounding."""
+    """A bias has 16 fraction bits, the product 2: 3 x 60,000 plus 100.25, rounded after the sum."""
     made = TransformerBuilder("coarse", 1)
     first = made.linear("first", INPUTS, np.array([[3000.0]]))
     made.linear("second", first, np.array([[60000.0], [1.0]]), np.array([100.25, -3.625]))

@@ -1,4 +1,4 @@
-"""Transformers in integers against the same in float64, from the same rounded weights."""
+"""Integer transformers compared with float64 on the same rounded weights."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def model_of(network, parameters, bits=WEIGHT_BITS):
 
 
 def both(network, parameters, lengths=LENGTHS, bits=WEIGHT_BITS, rows=None):
-    """Outputs of all operations as floats: of the integers, and of floats with the integers' weights."""
+    """Float outputs of all operations, by integers and by floats with the integers' weights."""
     model = model_of(network, parameters, bits)
     integers, clipped = model.convert(parameters)
     assert not clipped
@@ -42,7 +42,7 @@ def test_every_operation_is_near_the_floats(name):
     for number, (one, other) in enumerate(zip(found, exact, strict=True)):
         assert one.shape == other.shape
         error = np.sqrt(((one - other) ** 2).mean())
-        # keys and values have 12 fraction bits, what is behind them inherits of it
+        # keys and values have 12 fraction bits; later operations inherit the error
         assert error < 2e-4, network.titles[number]
 
 
@@ -59,7 +59,7 @@ def test_encoders_of_other_sizes(settings):
 
 
 def test_a_sentence_alone_is_that_of_the_batch():
-    """No sentence sees another, or padding."""
+    """No sentence reads another, or padding."""
     for network, parameters in (encoder(), decoder()):
         model = model_of(network, parameters)
         integers, _ = model.convert(parameters)

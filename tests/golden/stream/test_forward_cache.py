@@ -1,4 +1,4 @@
-"""Forward cache of a transformer: bit-identical to the uncached job, work that is skipped, and what is refused."""
+"""Forward cache of a transformer: bit-identical to the uncached job, skipped work, refusals."""
 
 import numpy as np
 import pytest
@@ -16,12 +16,12 @@ from ...own_transformers import SOURCE, decoder, encoder, integer_model, sentenc
 
 
 def upper(made, start, **settings):
-    """Model whose tensors from an operation on are tuned."""
+    """Model with tensors tuned from an operation on."""
     return integer_model(made, tuned=lambda name: name[0] >= start, **settings)
 
 
 def jobs(models, samples, labels, steps=6):
-    """Job of each model after the same steps, on halves of the samples in turn."""
+    """Job of each model after the same steps, on alternating halves of the samples."""
     found = []
     rates, settings = StepSettings().with_rates([0.01] * steps, [len(labels) // 2] * steps, PerturbationTable(SOURCE))
     for model in models:

@@ -1,4 +1,4 @@
-"""Frozen tensors in NF4 and in 18 bits: errors, and values that no format holds."""
+"""Frozen tensors in NF4 and in 18 bits: errors, and values outside the formats."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Functions of transformers: worst errors over all arguments, against PyTorch's in float64."""
+"""Transformer functions: worst errors over all arguments, compared with PyTorch in float64."""
 
 import numpy as np
 import pytest
@@ -88,7 +88,7 @@ def test_a_product_with_inverses_is_rounded_once_and_saturates():
     values, divisors = np.array([3, -3, 1 << 40, 5]), np.array([7, 7, 1, 1 << 20])
     inverse, counted, result = reciprocal(divisors), Narrower(), Format(8, 10)
     found = scaled(values, 0, inverse, result, counted)
-    # one at a time, by the function that drops a constant number of bits
+    # one by one, with the function for a constant shift
     expected = [
         int(narrow(np.array([value * mantissa]), 17 + int(exponent), result)[0])
         for value, mantissa, exponent in zip(values, *inverse, strict=True)

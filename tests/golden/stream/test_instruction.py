@@ -1,4 +1,4 @@
-"""Instructions: fields, which are packed and unpacked."""
+"""Instructions: packing and unpacking of fields."""
 
 import dataclasses
 

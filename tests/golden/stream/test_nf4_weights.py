@@ -1,4 +1,4 @@
-"""Weights in NF4 against the codec of floats, which is held against bitsandbytes."""
+"""NF4 weights compared with the float codec, itself compared with bitsandbytes."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_weights_are_those_of_floats_with_scales_of_16_bits():
     made = Nf4Weights.of(weights, FORM)
     floats = quantise_floats(weights.reshape(48, 3, 64)).reshape(48, 192)
     off = np.abs(FORM.to_float(made.dequantised()) - floats)
-    # of a value whose code a rounded scale changes, a whole level
+    # a whole level where the rounded scale changes the code
     assert np.median(off) < 2**-18
     assert (off > 2**-16).mean() < 1e-3
     assert made.error(weights) == pytest.approx(np.sqrt(((floats - weights) ** 2).mean()) / 0.1, rel=0.02)

@@ -1,4 +1,4 @@
-"""Layer norm, RMS norm and L2 norm in integers, against PyTorch's in float64."""
+"""Integer layer norm, RMS norm and L2 norm compared with PyTorch in float64."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ GAIN = Format(4, 14)
 
 
 def rows_of(features, size, seed=1):
-    """Rows of a norm's inputs, in Q11.16: normal, one feature much larger, as transformers have it."""
+    """Input rows of a norm in Q11.16: normal, with one large feature as in transformers."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(0, size, (40, features))
     rows[:, 0] *= 10
@@ -35,7 +35,7 @@ def test_norms_are_about_a_last_place_off(features, size, centred):
     normed = functional.layer_norm if centred else functional.rms_norm
     exact = (normed(x, (features,), eps=1e-5) * factor + offset).numpy()
     error = found - exact * 2**16
-    # a mantissa of 17 bits is 2**-17 of a value off, a mean half a place of Q11.16, which is divided as well
+    # relative error 2**-17 from a 17-bit mantissa; half a last place of Q11.16 from the mean, also divided
     of_mean = centred * 0.5 / np.sqrt(np.var(rows / 2**16, axis=1, keepdims=True))
     assert (np.abs(error) < 1.5 + np.abs(exact) + of_mean * 2).all()
     if size >= 1:
@@ -52,7 +52,7 @@ def test_equal_rows_are_their_biases():
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("features", [1024, 1025, LARGEST_HIDDEN])
 def test_the_largest_rows_are_exact(centred, features):
-    """The sum of squares of the largest values is beyond 64 bits with the most features."""
+    """With the most features the sum of squares exceeds 64 bits."""
     rows = np.full((2, features), -(1 << 26))
     rows[1, ::2] = (1 << 26) - 1
     found = Norm(features, 0.0, centred).normalised(rows, Narrower())

@@ -1,4 +1,4 @@
-"""Memory of piecewise linear functions: its words, read as the RTL reads them, are the functions' values."""
+"""Memory words of piecewise linear functions, decoded as in RTL, give the functions' values."""
 
 import numpy as np
 import pytest
@@ -7,12 +7,12 @@ from fabtune.golden.fixed import Format
 from fabtune.golden.stream.functions import TABLES, PiecewiseLinear
 from fabtune.golden.stream.pwl_memory import FunctionMemory
 
-# begins at 1.2, which an unsigned result without integer bits does not hold
+# starts at 1.2, beyond an unsigned format without integer bits
 BEYOND = PiecewiseLinear(lambda m: 1.2 / m, 1.0, 20, 64, 14, Format(2, 20), Format(2, 16), Format(0, 17, signed=False))
 
 
 def read(memory, number, arguments):
-    """Values from the words: half of a last place is in the constant, and a tie becomes even."""
+    """Values from the words: the constant includes half a last place, and ties become even."""
     function, (low, high) = memory.functions[number], memory.shapes
     words = np.array(memory.contents)[memory.firsts[number] + (arguments >> function.segment_bits)]
 

@@ -1,4 +1,6 @@
-"""Slopes of MiniLM on questions of TREC, in integers, against the derivative in float64; the settings are printed."""
+"""Projected gradients of MiniLM on TREC questions: integers compared with the float64 derivative; prints the
+settings.
+"""
 
 import os
 from pathlib import Path
@@ -25,7 +27,7 @@ BATCHES, DIRECTIONS, SAMPLES = 3, 4, 16
 
 @pytest.fixture(scope="module")
 def classifier():
-    """MiniLM with a head of prompts, its tensors and embeddings, and batches of tokens with labels."""
+    """MiniLM with a head from prompts, its tensors and embeddings, and labelled token batches."""
     transformers = pytest.importorskip("transformers")
     tokenizer = transformers.AutoTokenizer.from_pretrained(default_folder())
     task = text_task("trec", Path(os.environ["FABTUNE_DATA"]), 16, 13)

@@ -1,4 +1,4 @@
-"""Zeroth-order job on transformers: words, slopes against float64's derivative, training, and what is refused."""
+"""Zeroth-order job on transformers: words, projected gradients compared with float64, training, refusals."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_a_word_of_sensitive_weights_is_two_lanes_of_a_tile():
 
 
 def test_a_weight_s_place_in_its_tile():
-    """Lane l and column c of a tile is parameter 16 l + c; tiles of a group of outputs are neighbours."""
+    """Lane l, column c of a tile is parameter 16 l + c; tiles of an output group are adjacent."""
     order = TensorWords({(0, "weight"): (48, 96)})
     weights = np.arange(48 * 96).reshape(48, 96)
     words = order.flatten({(0, "weight"): weights})
@@ -62,7 +62,7 @@ def test_no_words_are_refused():
 
 @pytest.mark.parametrize(("weight", "most"), [(None, 0.015), (Format(4, 14), 0.03), (Format(4, 12), 0.09)])
 def test_slopes_are_near_those_of_float64(weight, most):
-    """Relative rms error over directions, against the derivative at the same weights."""
+    """Relative rms error over directions, compared with the derivative at the same weights."""
     made = encoder()
     tokens, embeddings, labels = sentences()
     weights = weight and {name: weight for name in made[0].parameter_shapes if is_weight(name)}
@@ -118,7 +118,7 @@ def test_sensitive_values_alone_move_in_the_order_of_their_tiles():
     assert {name: np.flatnonzero(one).tolist() for name, one in off.items() if one.any()} == {
         name: one.tolist() for name, one in places.items()
     }
-    # a tile's lanes come one after the other, 16 outputs each: inputs 0 of output 1, 3 of 0, 6 of 1, then the next tile
+    # lanes of a tile in order, 16 outputs each: input 0 of output 1, 3 of 0, 6 of 1, then the next tile
     expected = [number << 20 for number in (2, 1, 3, 4)]
     fraction = 28 - model.transformer.format_of(up).fraction
     assert off[up][places[up]].tolist() == [one >> fraction for one in expected]
@@ -178,7 +178,7 @@ def test_batches_that_are_refused():
 
 
 def whole_logits(model, parts, positions, side, inputs):
-    """Logits of the model that is not cut, with both parts' perturbations added to its parameters."""
+    """Logits of the uncut model with both segments' perturbations added to its parameters."""
     moved = dict(model.frozen)
     for own, position in zip(parts, positions, strict=True):
         table = side * (1 << 28 - PerturbationTable(SOURCE).fraction - 10) * PerturbationTable(SOURCE).at(position)
@@ -191,7 +191,9 @@ def whole_logits(model, parts, positions, side, inputs):
 
 @pytest.mark.parametrize("made", [encoder, decoder])
 def test_a_cut_changes_no_bit(made):
-    """Each slope, at any cut, is that of the whole model with two perturbations; deltas are folded in each part."""
+    """At any cut the projected gradient equals the uncut model's with two perturbations; deltas are folded per
+    segment.
+    """
     tokens, embeddings, labels = sentences(count=3)
     network, _ = built = made(layers=1)
     model, tables = integer_model(built, embeddings=embeddings), SoftmaxTables()

@@ -1,4 +1,4 @@
-"""Schedules of the learning rate, against PyTorch's, and what is refused."""
+"""Learning-rate schedules compared with PyTorch's; refusals."""
 
 import numpy as np
 import pytest

@@ -24,7 +24,7 @@ def test_the_factor_fits_and_no_larger_power_of_two_does(largest, factor):
 def test_samples_are_counted_in_all_parts():
     advice = samples_advice([samples_of(1.0, 200.0), samples_of(-300.0), samples_of()[:0]], scale=0.5)
     assert advice.startswith("2 values of the samples are outside Q8.16, -128 to 128 (up to 300): ")
-    assert "as --scale 0.125 does" in advice  # of samples that are multiplied by 0.5 already
+    assert "as --scale 0.125 does" in advice  # samples are already multiplied by 0.5
     assert samples_advice([Samples(np.full((2, 1), 255, np.uint8), np.zeros(2, np.int64))]) is None
 
 

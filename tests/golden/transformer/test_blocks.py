@@ -1,4 +1,4 @@
-"""Transformers' normal form: what is refused, with the name of the operation in the user's model."""
+"""Normal form of transformers: refusals name the operation in the user's model."""
 
 import numpy as np
 import pytest

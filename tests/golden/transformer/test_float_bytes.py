@@ -1,4 +1,4 @@
-"""Memory of tuning in floats, counted by hand."""
+"""Memory of float tuning, computed by hand."""
 
 from fabtune.golden.transformer.blocks import Activation, Linear, Residual, SelfAttention, Transformer
 from fabtune.golden.transformer.float_bytes import float_bytes
@@ -10,7 +10,7 @@ def test_fully_connected_layers_by_hand():
     found = float_bytes(network, 7, (2, 1))
     parameters = 10 * 30 + 30 + 30 * 5 + 7
     assert (found.weights, found.states) == (2 * parameters, 14 * parameters)
-    # 3 rows: the largest are what ReLU reads and gives, and inputs and all outputs are kept
+    # 3 rows: largest are input and output of the ReLU; inputs and all outputs are stored
     assert found.largest == 2 * 3 * (30 + 30)
     assert found.kept == 2 * 3 * (10 + 30 + 30 + 5)
     assert found.mezo == found.weights + found.largest
@@ -18,7 +18,7 @@ def test_fully_connected_layers_by_hand():
 
 
 def test_attention_by_hand():
-    """Queries, keys and values, contexts, probabilities of each head, and the inputs that the sum still needs."""
+    """Queries, keys and values, contexts, probabilities of each head, and the inputs still needed by the sum."""
     operations = Linear(8), Linear(4), Linear(4), SelfAttention(4, 2, 2), Residual()
     reads = (-1,), (-1,), (-1,), (0, 1, 2), (-1, 3)
     network = Transformer("own", 8, operations, reads, tuple("qkvas"))

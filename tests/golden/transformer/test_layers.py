@@ -1,4 +1,4 @@
-"""Where the layers of a transformer begin, and the products of its operations."""
+"""First operations of a transformer's layers, and products of its operations."""
 
 import pytest
 
@@ -10,10 +10,10 @@ from ...own_transformers import connected, decoder, encoder, vision
 @pytest.mark.parametrize(
     ("made", "starts"),
     [
-        (encoder, ["0.q", "1.q"]),  # norms behind the sums belong to the layer before
+        (encoder, ["0.q", "1.q"]),  # norms after the sums belong to the previous layer
         (decoder, ["0.norm", "1.norm"]),
         (vision, ["0.norm"]),
-        (connected, ["0", "2", "4"]),  # without attention each fully connected layer is one
+        (connected, ["0", "2", "4"]),  # without attention each fully connected layer counts as a layer
     ],
 )
 def test_a_layer_begins_with_its_norm_or_its_queries(made, starts):

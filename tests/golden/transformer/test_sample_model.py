@@ -1,4 +1,4 @@
-"""Transformers on samples: patches and class token, the module that PyTorch trains, and what is refused."""
+"""Transformers on samples: patches and class token, the module trained by PyTorch, refusals."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Parameters and samples of a mapped network, the same in all tests of zeroth-order jobs."""
+"""Parameters and samples of a mapped network, shared by tests of zeroth-order jobs."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 
 @pytest.fixture(scope="session")
 def parameters():
-    """Function that draws the frozen parameters of a mapping's network, whose name is a preset or its description."""
+    """Function that draws frozen parameters of a mapping's network, by preset name or description."""
 
     def make(mapping):
         name = mapping.forward.name
@@ -22,7 +22,7 @@ def parameters():
 
 @pytest.fixture(scope="session")
 def samples():
-    """Function that draws samples in Q8.16 and their labels."""
+    """Function that draws Q8.16 samples and their labels."""
 
     def make(mapping, count):
         rng = np.random.default_rng([0, 1])

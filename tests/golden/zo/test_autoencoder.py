@@ -1,4 +1,4 @@
-"""The zeroth-order job with the mean squared error: slopes against PyTorch's gradient, losses, and what is refused."""
+"""Zeroth-order job with mean squared error: projected gradients compared with PyTorch, losses, refusals."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ BATCH = 16
 
 @pytest.fixture(name="inputs")
 def _inputs():
-    """Samples of three hidden values, and labels."""
+    """Samples with three hidden values, and labels."""
     rng = np.random.default_rng(0)
     return Q8_16.from_float(rng.normal(0, 1, (BATCH, 3)) @ rng.normal(0, 0.6, (3, OUTPUTS))), np.zeros(BATCH, np.int64)
 

@@ -1,4 +1,4 @@
-"""Coefficients against exact fractions: ties, both ends, all shifts."""
+"""Coefficients compared with exact fractions: ties, limits, all shifts."""
 
 from fractions import Fraction
 
@@ -22,7 +22,7 @@ from fabtune.golden.zo.loss_difference import DIFFERENCE
 
 
 def words_of(*steps):
-    """What the block gives for steps (differences, rate, shift)."""
+    """Output words for steps (differences, rate, shift)."""
     inputs = {
         "i": {
             "difference": np.concatenate([step[0] for step in steps])[:, None],
@@ -68,7 +68,7 @@ def test_ties_and_ends():
     )
     assert [word[1:] for word in found] == [
         *((0, 0), (2, 0), (2, 0), (0, 0), (-2, 0)),
-        (most, 1),  # a tie to the even integer beyond the end
+        (most, 1),  # a tie to the even integer beyond the limit
         (least, 0),
         (most, 0),
         (most, 1),

@@ -1,4 +1,4 @@
-"""Tables of perturbations: numbers of words, and the table that has them."""
+"""Perturbation tables: word numbers, and the table of each word."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_a_table_is_folded_from_its_numbers(preset, words):
     kept = other.copy()
     found = table.folded(table.spread(own, words), other)
     assert np.array_equal(table.spread(found, words), table.spread(own, words))
-    # rows that no word has are those of the other table
+    # rows without a word belong to the other table
     rows = min(words, len(own))
     assert np.array_equal(found[:rows], own[:rows])
     assert np.array_equal(found[rows:], other[rows:])

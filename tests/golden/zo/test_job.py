@@ -1,4 +1,4 @@
-"""The integer zeroth-order job: against the PyTorch optimiser's integers, sums weight by weight, and float64 losses."""
+"""Integer zeroth-order job compared with PyTorch optimiser integers, per-weight sums, and float64 losses."""
 
 from dataclasses import replace
 
@@ -53,7 +53,7 @@ def _job_of(parameters):
 
 
 def replayed(job, source, steps):
-    """Integer weights of the PyTorch optimiser after the moves of these steps, in words."""
+    """Integer weights of the PyTorch optimiser after these steps' moves, in words."""
     periodic = Periodic(source, job.model.mapping.width, PerturbationTable(source).fraction)
     start = torch.from_numpy(Q4_12.to_float(job.parts[0].part.frozen).astype(np.float32).reshape(-1))
     weights = IntegerWeights([start], periodic, DELTA)
@@ -64,7 +64,7 @@ def replayed(job, source, steps):
 
 
 def moved_parameters(job, position, side):
-    """Parameters of a side of a perturbation."""
+    """Parameters of one side of a perturbation."""
     (own,) = job.parts
     return own.part.parameters(own.offsets(own.deltas.along(position, side * job.eps), Narrower()))
 
@@ -106,7 +106,7 @@ def test_deltas_and_weights_are_those_of_the_optimiser(name, steps, job_of, samp
 
 @pytest.mark.parametrize("network", ["digits", CHANNELS, "lenet5-mnist"])
 def test_every_parameter_is_perturbed_by_its_own_number(network, job_of):
-    """Weight by weight: the number that `draw_perturbation` gives its place, and one rounding of deltas and eps z."""
+    """Per weight: the number that `draw_perturbation` assigns, and a single rounding of deltas and eps z."""
     mapping, source = mapping_of(network), source_of(*OTF8)
     position, rng = 4321, np.random.default_rng(3)
     total = rng.integers(-(1 << 24), 1 << 24, source.base.shape)
@@ -127,7 +127,7 @@ def test_every_parameter_is_perturbed_by_its_own_number(network, job_of):
 
 
 def test_gaussian_numbers_move_every_parameter_by_its_own(job_of, samples):
-    """Weight by weight: numbers of `draw_perturbation`, and after each step the sum of all moves."""
+    """Per weight: numbers of `draw_perturbation`, and after each step the sum of all moves."""
     mapping = mapping_of("digits", lanes=16, columns=2)
     source, position = GaussianArraySpec(n=mapping.width, form="sum"), 123_456_789
     job, rate = job_of(mapping, source, rate=1e-3, batch=5, position=position)
@@ -184,7 +184,7 @@ def test_all_directions_come_before_the_first_returns():
 
 
 def test_loss_difference_is_the_cross_entropys(job_of, samples):
-    """Against float64 on the same logits, where they differ by 0.014 and by 0.22 on average: rms of the error."""
+    """Rms error against float64 on the same logits, with mean differences of 0.014 and 0.22."""
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 200)
     for eps_shift, most in ((10, 2e-4), (6, 0.02)):
@@ -219,7 +219,7 @@ def test_loss_difference_is_odd_in_the_sign_of_the_perturbation(job_of, samples)
 
 
 def test_coefficient_is_the_optimisers_step(parameters, samples):
-    """``- rate * slope`` of the mean loss, in units of the delta's last place times a perturbation's."""
+    """``- rate * slope`` of the mean loss, in units of the last places of delta and perturbation."""
     mapping, source = mapping_of("digits"), source_of(*OTF8)
     inputs, labels = samples(mapping, 12)
     rates, settings = StepSettings().with_rates([3e-4, 1e-4, 1e-7], [12] * 3, PerturbationTable(source))
@@ -318,7 +318,7 @@ def test_a_batch_that_does_not_fit_changes_nothing(change, refusal, job_of, samp
 
 
 def test_an_offset_that_words_share_is_clipped_once():
-    """The core makes a row's offsets once for all words that share it, and counts what it clips then."""
+    """The core computes a row's offsets once for all words sharing it, and counts clipping then."""
     spec = ZotrainSpec(**ZotrainSpec.presets["large"])
     stages = spec.described.stages
     frozen = [StageIntegers(np.zeros(one.weight_shape, np.int64), np.zeros(one.biases, np.int64)) for one in stages]
@@ -328,5 +328,5 @@ def test_an_offset_that_words_share_is_clipped_once():
     (own,) = ZerothOrderJob(model, spec.source, StepSettings(shift=24), deltas=deltas).parts
     clipped = own.part.parameters(own.offsets(own.deltas.total, narrow))
     assert narrow.saturations == 1
-    # 32 rows of words share a row of deltas, each number of it two or more weights of a word
+    # 32 rows of words share a row of deltas; each number serves two or more weights of a word
     assert sum(int((one.weight == Q4_12.maximum).sum()) for one in clipped) > 32

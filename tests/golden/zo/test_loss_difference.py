@@ -1,4 +1,4 @@
-"""Loss differences by hand, from exact fractions, and against float64 cross entropy; the spec's cycles."""
+"""Loss differences by hand, from exact fractions, and compared with float64 cross entropy; exact cycles."""
 
 from fractions import Fraction
 
@@ -26,7 +26,7 @@ ENDS = (Q8_16.minimum, Q8_16.maximum)
 
 
 def words_of(pairs, labels, classes=10):
-    """What the block gives for pairs (plus logits, minus logits)."""
+    """Output words for pairs (plus logits, minus logits)."""
     sides = [side for pair in pairs for side in pair]
     logits = np.concatenate(sides)[:, None]
     inputs = {
@@ -39,10 +39,10 @@ def words_of(pairs, labels, classes=10):
 
 def test_by_hand():
     far = 20 << 16
-    # two equal logits against a sure one: (1/2 + 1 - 2) (0 - 20) / 2
+    # two equal logits against a certain class: (1/2 + 1 - 2) (0 - 20) / 2
     assert words_of([([0, 0], [far, 0])], [0]) == [(5 << DIFFERENCE_FRACTION, 2048, 4096)]
     assert words_of([([5], [-7])], [0]) == [(0, 4096, 4096)]
-    # a label that is no class subtracts nothing
+    # an invalid label subtracts nothing
     assert words_of([([5], [-7]), ([0, far], [0, far])], [1, 2]) == [(8192 * 12, 0, 0), (0, 0, 0)]
 
 
@@ -92,13 +92,13 @@ def test_small_differences_are_the_cross_entropys():
 def test_no_difference_exceeds_its_format():
     assert DIFFERENCE.width == 40
     assert DIFFERENCE.maximum // 2 < LARGEST_DIFFERENCE <= DIFFERENCE.maximum
-    # the largest sum that leads to each reciprocal, and the reciprocal: all but the rounding of single classes
+    # largest sum with each reciprocal, times the reciprocal: everything but rounding of single classes
     mantissas = np.arange(1 << TABLES.mantissa)
     sums = np.minimum(1 + (mantissas + 0.5) * 2.0**-TABLES.mantissa, 2)
     sums[-1] = 2
     largest = (sums * TABLES.reciprocals).max() / 65536 * 4096 + LARGEST_SAMPLE / 2
     assert 4096 < largest <= LARGEST_ROW
-    # half of the classes at either end, far from the label: the largest there is, about 2 * 2**24
+    # half of the classes at each limit, far from the label: the maximum, about 2 * 2**24
     plus = np.array([[ENDS[1], ENDS[0]] * 5])
     found, _ = loss_differences(plus, plus[:, ::-1], np.array([0]), TABLES)
     assert abs(int(found[0])) < LARGEST_DIFFERENCE

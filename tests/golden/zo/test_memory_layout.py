@@ -1,4 +1,4 @@
-"""Device memory of a zeroth-order job: registers, sizes, every bit of the images, and what is read back."""
+"""Device memory of a zeroth-order job: registers, sizes, every image bit, and reading back."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A zeroth-order job on a model that is no network of layers: its deltas move as the formula says, with every cut."""
+"""Zeroth-order job on a model other than a network: deltas follow the formula, at every cut."""
 
 import subprocess
 import sys
@@ -21,13 +21,13 @@ from fabtune.golden.zo.step_settings import StepSettings
 
 SOURCE = PezoSpec()
 Q4_14 = Format(4, 14)
-"""Not the format of a network's parameters on the array."""
+"""Differs from the parameter format of networks on the array."""
 INPUTS, WIDTH, SAMPLES = 40, 20, 5
 
 
 @dataclass
 class Part:
-    """Linear maps in integers one after the other: weights (outputs, inputs), of which a word has `WIDTH`."""
+    """Integer linear maps in series: weights (outputs, inputs), `WIDTH` a word."""
 
     maps: list
     rows: np.ndarray
@@ -47,7 +47,7 @@ class Part:
 
 
 class Maps:
-    """Two linear maps, cut between them or not; without cuts, words share as many rows as the generator has cycles."""
+    """Two linear maps, optionally cut; uncut, words share as many rows as the generator has cycles."""
 
     def __init__(self, classes, shared=False):
         rng = np.random.default_rng(0)
@@ -76,12 +76,12 @@ class Maps:
 
 
 def half_even(values, bits):
-    """Divide by a power of two, exactly."""
+    """Exact division by a power of two."""
     return np.array([round(Fraction(int(one), 1 << bits)) for one in values.reshape(-1)]).reshape(values.shape)
 
 
 def expected_slope(maps, inputs, labels, deltas, perturbation, eps_shift):
-    """Loss difference of the formula, from deltas and perturbation of each weight of all maps."""
+    """Loss difference by the formula, from deltas and perturbation of each weight."""
     sides = []
     for sign in (1, -1):
         values = inputs
@@ -162,7 +162,7 @@ def test_a_model_refuses_its_cuts_and_batches():
 
 
 def test_the_job_imports_no_network():
-    """Neither descriptions of networks, nor their forward pass, nor the array."""
+    """No network descriptions, forward pass, or array."""
     listed = "import sys, fabtune.golden.zo.job; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", listed], check=True, capture_output=True, text=True).stdout.split()
     own = {name.removeprefix("fabtune.golden.") for name in loaded if name.startswith("fabtune.golden.")}

@@ -1,4 +1,4 @@
-"""Squared errors by hand, from exact fractions, and against PyTorch's mean squared error."""
+"""Squared errors by hand, from exact fractions, and compared with PyTorch."""
 
 from fractions import Fraction
 
@@ -25,7 +25,7 @@ ONE = 1 << 16
 
 
 def words_of(triples):
-    """What the block gives for (plus logits, minus logits, targets)."""
+    """Output words for (plus logits, minus logits, targets)."""
     outputs = len(triples[0][2])
     sides = [side for plus, minus, _ in triples for side in (plus, minus)]
     targets = [target for *_, target in triples for _ in range(2)]
@@ -43,7 +43,7 @@ def test_by_hand():
     # three outputs count as four
     assert words_of([([2 * ONE] * 3, [0] * 3, [ONE] * 3)]) == [(0, (6 << 16) // 8)]
     assert words_of([([5], [-7], [-7])]) == [(144 >> 4, 0)]
-    # half a last place, and one and a half: to the even one
+    # 0.5 and 1.5 last places, rounded to even
     assert [word[0] for word in words_of([([3], [1], [0]), ([5], [1], [0]), ([1], [5], [0])])] == [0, 2, -2]
 
 
@@ -51,7 +51,7 @@ def test_differences_are_clipped_at_both_ends():
     target, far = [ENDS[0]] * 2, [ENDS[1]] * 2
     found = words_of([(far, target, target), (target, far, target), (far, far, target)])
     assert [difference for difference, _ in found] == [DIFFERENCE.maximum, DIFFERENCE.minimum, 0]
-    # of all errors the largest are within their format
+    # the largest errors fit their format
     assert found[2][1] == ERROR.maximum - 511
 
 

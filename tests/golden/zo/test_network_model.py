@@ -1,4 +1,4 @@
-"""The network on the array as a model: its cuts, its parts, and parameters that do not fit. Its steps: test_job."""
+"""The array's network as a model: cuts, segments, and oversized parameters. test_job covers its steps."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Rows of deltas: their order, the parts of a cut, the fold, and the words that a pass waits for."""
+"""Rows of deltas: order, segments of a cut, folding, and words to wait for before a pass."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def test_parts_of_each_cut_are_all_rows():
     for cut, parts in enumerate(rows.cuts, start=1):
         assert parts == tuple(part.row_range for part in mapping.parts(cut))
         assert sorted(number for part in parts for number in part.numbers) == list(range(len(rows)))
-    # a part describes the same rows as the whole
+    # a segment has the same rows as the whole
     assert mapping.parts(1)[1].delta_rows == rows
 
 
@@ -53,5 +53,5 @@ def test_a_fold_has_rows_for_several_words():
 def test_a_pass_waits_for_the_most_urgent_word():
     rows = RowRange(range(2), range(4, 8), (Deadline(3, 0), Deadline(6, 8)))
     assert rows.numbers.tolist() == [0, 1, 4, 5, 6, 7]
-    # with 4 cycles a word, 2 are made meanwhile; with 2 cycles 4 are
+    # at 4 cycles a word, 2 words are produced meanwhile; at 2 cycles 4
     assert [rows.words_before_pass(cycles) for cycles in (2, 4, 8)] == [3, 4, 5]

@@ -1,4 +1,4 @@
-"""Corrections compared with PyTorch's `index_add_` and a model word by word, and refusals."""
+"""Corrections compared with PyTorch's `index_add_` and a word-by-word model; refusals."""
 
 import numpy as np
 import pytest

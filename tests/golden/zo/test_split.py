@@ -1,4 +1,4 @@
-"""Steps with perturbations of two parts: against sums weight by weight, the PyTorch integers, and one part alone."""
+"""Steps with perturbations of two segments: compared with per-weight sums, PyTorch integers, and a single segment."""
 
 from dataclasses import replace
 
@@ -51,7 +51,7 @@ def _job_of(parameters):
 
 @pytest.mark.parametrize("cut", CUTS)
 def test_each_slope_is_that_of_both_perturbations(cut, job_of, parameters, samples):
-    """Every parameter is moved by the number that `draw_perturbation` gives its place in its own part."""
+    """Every parameter moves by the number that `draw_perturbation` assigns in its segment."""
     mapping, split, position = mapping_of(), CUTS[cut], 4321
     job, rate = job_of(mapping, split=split, position=position)
     inputs, labels = samples(mapping, 5)
@@ -120,7 +120,7 @@ def test_deltas_of_both_parts_are_those_of_the_pytorch_integers(cut, scalars, jo
 
 
 def test_several_perturbations_of_a_whole_network_share_a_rate(job_of, samples):
-    """Against steps of one perturbation whose coefficients are summed."""
+    """Compared with single-perturbation steps with summed coefficients."""
     mapping = mapping_of("digits")
     inputs, labels = samples(mapping, 5)
     job, rate = job_of(mapping, split=Split(first=3))

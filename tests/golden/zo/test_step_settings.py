@@ -1,4 +1,4 @@
-"""Settings of zeroth-order steps: their ranges, and learning rates that are words."""
+"""Settings of zeroth-order steps: ranges, and learning rates as words."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The weight path compared with PyTorch in float64, with bitsandbytes, and with `tile`."""
+"""Weight path compared with PyTorch in float64, with bitsandbytes, and with `tile`."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def tensor(rng, count, largest=32767, rate=0.01):
 
 
 def path(spec, given, sign, numbers):
-    """The weights that come out for one tensor, as one row."""
+    """Output weights of one tensor, as a row."""
     codes, scales, indices, values = given
     inputs = spec.packet(codes, scales, BLOCK, indices, values, sign)
     beats = len(inputs["codes"]["last"])
@@ -88,7 +88,7 @@ def test_the_dense_part_is_what_bitsandbytes_dequantises(nf4_operators):
     packed = torch.from_numpy(codes[::2] << 4 | codes[1::2])[:, None]
     theirs = dequantise(packed, torch.from_numpy(scales).float(), BLOCK, "nf4", (count,), torch.float32).numpy()
     ours = path(WeightPathSpec(), (codes, scales, nothing, nothing), 0, np.zeros((0, 8), np.int64))
-    # half a last place for the rounding, and a level's own: half of 2**-16, times the scale
+    # half a last place from rounding, plus half of 2**-16 from the level, times the scale
     allowed = 0.5 + np.repeat(scales, BLOCK) * (2**-17 + 2**-23)
     assert (np.abs(ours - theirs) <= allowed).all()
     assert np.count_nonzero(np.rint(theirs) != ours) < count // 10

@@ -1,4 +1,4 @@
-"""Model of `array_path`: the order of rows, which the hardware does not check."""
+"""Model of `array_path`: the order of rows, unchecked by the hardware."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ SPEC = ArrayPathSpec(lanes=6, columns=1, sums=8, drain=1, queries=4)
 
 
 def _inputs(tiles: list[list[int]]) -> dict[str, Words]:
-    """Tiles of a layer: the rows of each, which are first in the first tile, and last in the last."""
+    """Tiles of a layer: rows of each, with first and last flags in the first and last tile."""
     numbers = np.concatenate([np.array(rows) for rows in tiles])[:, None]
     place = np.repeat(np.arange(len(tiles)), [len(rows) for rows in tiles])[:, None]
     flags = {"first": (place == 0).astype(np.int64), "last": (place == len(tiles) - 1).astype(np.int64)}

@@ -1,4 +1,4 @@
-"""`partial_sums` by hand: rows under way side by side, the order in which they leave, ends of 56 bits; its limits."""
+"""`partial_sums` compared with hand-computed sums: interleaved rows, output order, limits of 56 bits; refusals."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ SPEC = PartialSumsSpec(columns=2, sums=4, drain=1)
 
 
 def run(terms, words=100):
-    """Outputs of terms (row, first, last, sums): sum, row and part of each word."""
+    """Sum, row and segment of each output word, for terms (row, first, last, sums)."""
     rows, first, last, sums = (np.array(column, np.int64) for column in zip(*terms, strict=True))
     given = {"sum": sums, "row": rows[:, None], "first": first[:, None], "last": last[:, None]}
     found = SPEC.run({"i": given}, words)["o"]
@@ -24,7 +24,7 @@ def test_rows_leave_as_they_are_complete():
         (3, 1, 0, [10, 20]),
         (0, 0, 0, [100, 200]),
         (3, 0, 1, [5, 5]),
-        (3, 1, 1, [7, 8]),  # a group of a tile, while row 0 is under way
+        (3, 1, 1, [7, 8]),  # a single-tile group while row 0 is in progress
         (0, 0, 1, [-1, -2]),
     ]
     expected = [(15, 3, 0), (25, 3, 1), (7, 3, 0), (8, 3, 1), (100, 0, 0), (200, 0, 1)]
@@ -33,7 +33,7 @@ def test_rows_leave_as_they_are_complete():
 
 
 def terms_of(row, count):
-    """So many terms of a row, the largest and the least there are."""
+    """Largest and smallest possible terms of a row."""
     return [(row, at == 0, at == count - 1, [SUM.maximum, SUM.minimum]) for at in range(count)]
 
 

@@ -1,4 +1,4 @@
-"""`stationary_load` with `tile_array`: scores and contexts of attention are matrix products; what is refused."""
+"""`stationary_load` with `tile_array`: attention scores and contexts are matrix products; refusals."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,6 @@ LANES, COLUMNS = 8, 4
 
 
 def tiles(values, turn, part=0, zero=0):
-    """Beats of tiles of rows."""
     count = len(values)
     flags = {"turn": (turn, 1), "part": (part, 1), "zero": (zero, LANES // COLUMNS)}
     given = {name: np.broadcast_to(one, (count, lanes)).astype(int) for name, (one, lanes) in flags.items()}
@@ -20,7 +19,7 @@ def tiles(values, turn, part=0, zero=0):
 
 
 def products(rows, beats):
-    """Sums of rows by one tile."""
+    """Sums of rows with one tile."""
     spec = TileArraySpec(lanes=LANES, columns=COLUMNS)
     swap = (np.arange(len(rows)) == 0).astype(int)[:, None]
     return spec.run({"w": beats, "x": {"value": rows, "swap": swap}}, 100)["o"]["sum"]

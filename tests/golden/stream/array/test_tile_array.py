@@ -1,4 +1,4 @@
-"""`tile_array` against Python's own integers, at the ends of its formats too; rows without a tile; its limits."""
+"""`tile_array` compared with Python integers, also at format limits; rows without a tile; refusals."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from fabtune.golden.stream.array.tile_array import LARGEST_LANES, Q4_14, SUM, Ti
 
 
 def sums(spec, tiles, rows, swap, words=100):
-    """Sums of rows by tiles of lanes x columns."""
+    """Sums of rows with tiles of lanes x columns."""
     given = {"w": {"weight": np.array(tiles)}, "x": {"value": np.array(rows), "swap": np.array(swap)[:, None]}}
     return spec.run(given, words)["o"]["sum"].tolist()
 

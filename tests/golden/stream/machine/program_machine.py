@@ -1,4 +1,4 @@
-"""Machine that runs a program: what its instructions say, on rows of two memories, by golden's functions."""
+"""Interpreter of a program: executes its instructions with golden functions, on rows of two memories."""
 
 import numpy as np
 
@@ -14,14 +14,14 @@ from fabtune.golden.stream.words import tile_places
 
 
 class Machine:
-    """Memories, and the tensors of the stream by the number of their operation."""
+    """Memories, and stream tensors by operation number."""
 
     def __init__(self, program, tensors, body):
         self.program, self.tensors, self.body = program, tensors, body
         self.rows = {}
 
     def run(self, inputs, lengths):
-        """Logits of the rows of sentences."""
+        """Logits of the sentences' rows."""
         self.lengths, self.narrow = lengths, Narrower()
         self.write(self.program.inputs, inputs)
         for one in self.program.instructions:
@@ -32,7 +32,7 @@ class Machine:
         return self.program.size.columns if wide else self.program.size.lanes
 
     def write(self, buffer, values):
-        """Put values into rows: each row is a list of all tokens' values, as many as the memory is wide."""
+        """Write values into rows: each row lists all tokens' values, up to the memory's width."""
         wide, first = Buffer.of(buffer)
         width = self.width(wide)
         padded = np.pad(values, ((0, 0), (0, -values.shape[1] % width)))
@@ -58,7 +58,7 @@ class Machine:
         if one.corrections:
             beats = self.body[one.correction_beat * 16 :][: one.corrections * 8]
             places, values = beats.view("<i4").reshape(-1, 2).T
-            # in a stream of words, whose places are those of tiles
+            # words of the stream, in tile order
             size = self.program.size
             ranks = tile_places(weights.shape, size.lanes, size.columns).reshape(-1)
             assert (np.diff(places) > 0).all()
@@ -74,7 +74,7 @@ class Machine:
         return self.sum(one, values << shift, rows[places])
 
     def sum(self, one, first, second):
-        """Sum of values of 16 fraction bits."""
+        """Sum of values with 16 fraction bits."""
         return self.narrow(first + second, Q11_16.fraction, shifted_format(Q11_16, one.result_shift))
 
     def second(self, one):
@@ -113,7 +113,7 @@ class Machine:
                 return unit_rows(given, self.narrow)
 
     def linear(self, one, given):
-        # sums and biases with as many fraction bits as both need
+        # sums and biases with a common number of fraction bits
         exact = (given @ self.tensor(one, "weight").T) << one.source_shift
         if one.biased:
             exact = exact + (self.tensor(one, "bias") << one.fraction)

@@ -17,9 +17,9 @@ def test_arrays_by_name():
 
 
 def test_what_follows_from_the_array_and_the_ports():
-    """Buffers have as many values with each array; two lanes a cycle are loaded, and 32 codes dequantised.
+    """Same buffer capacity for each array; two lanes a cycle are loaded, and 32 codes dequantised.
 
-    Two ports are joined to a beat a cycle.
+    Two ports together deliver a beat a cycle.
     """
     sizes = [CoreSize.of_array(one) for one in ARRAYS]
     assert {one.rows * one.lanes for one in sizes} == {12_288 * 32}

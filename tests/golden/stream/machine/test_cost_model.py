@@ -1,4 +1,4 @@
-"""Cost of a step on paper against formulas that are written here, and against the figures of the design."""
+"""Cost of a step compared with formulas written here, and with the design's figures."""
 
 import numpy as np
 import pytest
@@ -16,20 +16,20 @@ LAYER = 4 * 384**2 + 2 * 384 * 1536
 
 
 def test_cycles_of_a_layer_by_hand():
-    """One sentence of 32 tokens: 64 rows, tiles of 32 x 16; 12 heads of 32 features; 4 sums a cycle leave the array."""
+    """A sentence of 32 tokens: 64 rows, tiles of 32 x 16; 12 heads of 32 features; 4 sums a cycle leave the array."""
     cost = StepCost(MINILM, (32,))
     cycles = [round(one.cycles) for one in cost.operations]
-    # the last group of 16 outputs drains behind the array, three cycles a row; pipelines
+    # the last group of 16 outputs drains after the array, three cycles a row; pipelines
     end = 3 * 64 + 60 + 32
     square, up = 12 * 24 * 64 + end, 12 * 96 * 64 + end
-    # biases of 384 outputs behind a linear layer; a cycle a row and group for what joins
+    # biases of 384 outputs after a linear layer; a cycle per row and group of joined operands
     behind, joined = 384, 24 * 64
-    # scores of 2 groups of keys, contexts of 2 groups of features: 32 queries drain in 4 cycles each
+    # scores of 2 key groups, contexts of 2 feature groups: 32 queries drain in 4 cycles each
     attention = 2 * 12 * (4 * 4 * 32 + 5) + 60
     norm = 64 * 384 / 8 + 1.2 * 2 * 384 + 60
     layer = [square, *[square + behind] * 2, attention, square + joined, norm, up, up + joined + behind, norm]
     positions, mean, unit = 64 * 384 / 4 + 1.2 * 32 * 384, 24 * (64 + 2 * 36), 3 * 2 * (96 + 32) + 60
-    # the head has 12 tiles, loaded in 16 cycles a side; its two rows drain in 8 cycles
+    # the head has 12 tiles, loaded in 16 cycles a side; two rows drain in 8 cycles
     assert cycles == [round(one) for one in (positions, norm, *layer * 6, mean, unit, 12 * 32 + 8 - 2 + 60 + 32)]
     assert [one.bound for one in cost.operations][2:8] == ["array"] * 3 + ["functions"] + ["array"] + ["functions"]
     # a perturbation and an update of 255 x 31 numbers, and the samples
@@ -40,7 +40,7 @@ def test_cycles_of_a_layer_by_hand():
     ("lengths", "measured"), [((32,) * 2, 3_008_277), ((12,) * 8, 4_629_347), ((32,) * 16, 24_015_277)], ids=str
 )
 def test_cycles_are_those_of_the_rtl(lengths, measured):
-    """Measured on the compiled core by `step_cycles`, the last one by a whole step; see the core's page."""
+    """Measured on the compiled core by `step_cycles`, the last by a complete step; see the core's page."""
     assert StepCost(MINILM, lengths).cycles == pytest.approx(measured, rel=0.005)
 
 
@@ -51,7 +51,7 @@ def test_products_by_hand():
 
 
 def test_bytes_by_hand():
-    """Per pass 34 beats of 16 bytes for 64 inputs x 16 outputs, and 4 bytes for each of the vectors' values."""
+    """Per pass 34 beats of 16 bytes for 64 inputs x 16 outputs, and 4 bytes per vector value."""
     cost = StepCost(MINILM, (32,))
     records = 6 * (4 * 6 * 24 + 2 * 6 * 96) + 6
     vectors = 32 * 384 + 2 * 384 + 6 * (4 * 384 + 1536 + 384 + 4 * 384)
@@ -69,21 +69,21 @@ def test_bytes_by_hand():
 
 
 def test_a_causal_layer_leaves_out_what_is_not_seen():
-    """SmolLM2, 40 tokens: 9 heads of queries, width 64, 2 tiles of lanes; 4 cycles drain a row of 16 sums."""
+    """SmolLM2, 40 tokens: 9 query heads of width 64, 2 tiles of lanes; 4 cycles drain a row of 16 sums."""
     attention = next(
         one for one in StepCost(on_paper(decoder("smollm2-135m")), (40,)).operations if one.kind == "SelfAttention"
     )
     scores = 4 * sum(40 - begin for begin in (0, 16, 32))
-    # contexts of 4 groups of features: 40 rows pass the first 32 tokens, 8 the other 8, and all drain
+    # contexts of 4 feature groups: 40 rows for the first 32 tokens, 8 for the other 8, plus draining
     contexts = 4 * max(40 + 32, 4 * 40)
-    # queries and keys are turned before: 4 values a cycle, a row of 64 cosines and sines a token
+    # queries and keys are rotated first: 4 values a cycle, a row of 64 cosines and sines a token
     turned = 80 * (9 + 3) * 64 / 4 + 40 * (1.2 * 64 + 2 * 64 / 16 + 14)
     assert attention.cycles == 2 * 9 * (scores + contexts + 5) + turned + 60
     assert attention.products == 2 * 2 * 9 * 40 * 41 // 2 * 64
 
 
 def test_few_rows_are_bound_by_loading_and_by_the_memory_port():
-    """A tile of 272 bytes is read in 24.3 cycles of 11.2 bytes, and loaded in 16 cycles for each side."""
+    """A tile of 272 bytes takes 24.3 cycles to read at 11.2 bytes a cycle, and 16 cycles to load for each side."""
     network = on_paper(connected(4096, 4096, 10))
     both = StepCost(network, (1,)).operations[0]
     assert both.bound == "loading"
@@ -103,25 +103,25 @@ def test_few_rows_are_bound_by_loading_and_by_the_memory_port():
     [(TREC, 0, 9.6), ((32,) * 16, 0, 22.4), ((64,) * 16, 0, 46.0), (TREC, 2 + 3 * 12, 4.8)],
 )
 def test_minilm_takes_a_twelfth_more_than_the_design(lengths, first, millions):
-    """The design leaves out what leaves the array in attention, reads of what joins, and pipelines."""
+    """The design omits attention outputs, reads of joined operands, and pipelines."""
     assert 1.07 < StepCost(MINILM, lengths, CoreSize(), first).cycles / (millions * 1e6) < 1.085
 
 
 @pytest.mark.parametrize(("lengths", "millions"), [(TREC, 5.1), ((32,) * 16, 11.8), ((64,) * 16, 24.8)])
 def test_minilm_on_twice_the_array(lengths, millions):
-    """Of 32 columns a row drains in 8 cycles."""
+    """32 columns: a row drains in 8 cycles."""
     assert 1.12 < StepCost(MINILM, lengths, CoreSize.of_array("32x32")).cycles / (millions * 1e6) < 1.14
 
 
 def test_connected_layers_need_more_rows_than_the_design_has():
-    """Both sides of 20 samples are 40 x 256 rows, which 12,288 hold and 8,192 do not: two passes of 10 samples."""
+    """Both sides of 20 samples are 40 x 256 rows: they fit 12,288, but 8,192 take two passes of 10 samples."""
     network, batch = on_paper(connected(784, 4096, 4096, 10)), (1,) * 20
     assert StepCost(network, batch).cycles == pytest.approx(1.57e6, rel=0.02)
-    # measured on the compiled core; the design's 0.79 million have samples come through both ports
+    # measured on the compiled core; the design's 0.79 million load samples through both ports
     assert StepCost(network, batch, CoreSize.of_array("32x32", ports=2)).cycles == pytest.approx(826_406, rel=0.02)
     halves = StepCost(network, batch, DESIGN)
     assert [one.rows for one in halves.passes] == [32, 8]
-    # each tile is loaded for both sides, 16 cycles each, and then passed by no more rows
+    # each tile is loaded for both sides, 16 cycles each, for the same rows
     assert halves.cycles == pytest.approx(2 * 32 * (25 * 256 + 128 * 256 + 128), rel=0.02)
 
 
@@ -130,7 +130,7 @@ def test_larger_models_against_the_design():
     assert opt.cycles == pytest.approx(349e6, rel=0.04)
     assert {one.sides for one in opt.passes} == {1}
     roberta = StepCost(on_paper(encoder("roberta-large", 2)), (64,) * 16)
-    # the design says 1,150 M: fewer than its weights times its rows need on 512 multipliers
+    # the design states 1,150 M: less than weights times rows on 512 multipliers
     least = 24 * 12 * 1024**2 * 2 * 1024 / 512
     assert least == pytest.approx(1_208e6, rel=0.001)
     assert least < roberta.cycles < 1.05 * least

@@ -1,4 +1,4 @@
-"""Programs of networks that are cut in two: each part computes what the model's does, with words of its own."""
+"""Programs of cut networks: each segment computes its share of the model, with its own words."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ from tests.own_transformers import NETWORKS, rows_of
 
 
 def run(machine, instructions, lengths, buffer, values):
-    """Results of some instructions, of which the first reads the values in a buffer."""
+    """Results of some instructions, the first reading values from a buffer."""
     machine.lengths, machine.narrow = lengths, Narrower()
     machine.write(buffer, values)
     for one in instructions:
@@ -73,7 +73,7 @@ def test_words_of_each_part_begin_at_0(name):
         ):
             place = next((places[one.number, kind] for kind in kinds if (one.number, kind) in places), None)
             assert getattr(one, field) == (place.start if place else NO_WORD)
-    # what is below is fixed: all words are behind the cut
+    # below the cut weights are fixed: all words are above
     _, _, fixed = cut_program(name, cut, lambda name: name[0] >= cut)
     assert (fixed.words, fixed.behind) == (0, parts[1].words)
 

@@ -1,4 +1,4 @@
-"""Images of a transformer for a core: what belongs together, and what is refused."""
+"""Images of a transformer for a core: consistency checks and refusals."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ SIZE = CoreSize(16, 4, 512, 512, 64)
 
 
 def made(**settings):
-    """A perceptron whose second matrix has sensitive weights."""
+    """A perceptron with sensitive weights in its second matrix."""
     builder, rng = TransformerBuilder("own", 20), np.random.default_rng(0)
     hidden = builder.activation("relu", builder.linear("up", INPUTS, rng.normal(0, 0.1, (8, 20))), "relu")
     builder.linear("head", hidden, rng.normal(0, 0.1, (3, 8)), np.zeros(3))

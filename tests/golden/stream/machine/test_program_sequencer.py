@@ -1,4 +1,4 @@
-"""`program_sequencer`: what it gives of a program is what decodes it, and it refuses as the host does; its limits."""
+"""`program_sequencer` dispatches the decoded program, and refuses as the host does; its limits."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ SPEC = ProgramSequencerSpec(**{name: getattr(SIZE, name) for name in ("lanes", "
 
 
 def outputs(images, commands, error=False, spec=SPEC):
-    """Statuses and instructions of commands, of which those that load take the images one after the other."""
+    """Statuses and instructions of commands; loads take the images in order."""
     left = iter(images)
     beats = [len(next(left)) // BEAT if run == LOAD else 0 for run, _ in commands]
     run, first = (np.array(column)[:, None] for column in zip(*commands, strict=True))

@@ -1,4 +1,4 @@
-"""Steps on the chip, and places of values: nothing that is read later is overwritten."""
+"""Steps and buffers on the chip: no value is overwritten before its last read."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_rows_of_minilm_are_those_of_the_design():
 
 
 def test_a_decoder_keeps_its_residual_in_the_wide_memory():
-    """SmolLM2: a norm's 18 rows and hidden 48, the gate's product over the activation's result; residual 36."""
+    """SmolLM2: 18 rows of a norm and 48 hidden, the gate's product over the activation's result; residual 36."""
     schedule = Schedule(on_paper(decoder("smollm2-135m")))
     assert (schedule.rows, schedule.wide_rows) == (18 + 48, 36)
     gates = [
@@ -47,7 +47,7 @@ def test_operations_behind_a_linear_layer_are_one_step_with_it():
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_nothing_that_is_read_later_is_overwritten(name):
-    """Run through the steps with a memory of rows: each read finds the value that was written last."""
+    """Execute the steps on a memory of rows: each read finds the value written last."""
     schedule = Schedule(on_paper(NETWORKS[name]()[0]), 16, 4)
     rows = {}
 

@@ -1,4 +1,4 @@
-"""`activation_memory` by hand: parts of a row, both memories, values of 24 and 27 bits; what is refused."""
+"""`activation_memory` compared with hand-computed rows: segments, both memories, 24 and 27 bits; refusals."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Places of chunks by hand: parts of narrow rows, groups a stride apart, no two chunks in one place; wrong sizes."""
+"""Addresses of chunks by hand: parts of narrow rows, strides of groups, no collisions; wrong sizes."""
 
 from itertools import product
 

@@ -1,4 +1,4 @@
-"""`sample_loader` by hand: chunks of both sides, padding that is not written, what is refused; with the memory."""
+"""`sample_loader` by hand: chunks of both sides, unwritten padding, refusals; with the memory."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ SPEC = SampleLoaderSpec(lanes=8, columns=4, rows=200, wide_rows=100, sums=8)
 
 
 def run(operations, values, words=1000):
-    """Writes and statuses of operations (rows, features, wide, base, stride), and tokens for all of them."""
+    """Writes and statuses of operations (rows, features, wide, base, stride), with tokens for all."""
     data = np.concatenate([np.zeros(0, np.uint8), *(token_rows(one) for one in values)]).view("<u4").reshape(-1, 4)
     names = ("rows", "features", "wide", "base", "stride")
     given = {name: np.array([[one[at]] for one in operations]) for at, name in enumerate(names)}
@@ -65,7 +65,7 @@ def test_tokens_are_read_from_the_memory():
     memory = ActivationMemorySpec(lanes=8, columns=4, rows=200, wide_rows=100, row_tag=0, key_tag=0, operand_tag=0)
     none = np.zeros((0, 1), np.int64)
     for row in range(3):
-        # of the third row the second part has no values of the token
+        # the second part of the third row has no values of the token
         reads = {"rows_read": {"address": np.array([[10 + row], [16 + row + 3]])}, "keys_read": {"address": none}}
         reads["operands_read"] = {"wide": none, "address": none, "part": none}
         found = memory.run({"write": write} | reads, 1000)["rows"]["value"]

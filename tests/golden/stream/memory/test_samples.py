@@ -1,4 +1,4 @@
-"""Rows of samples in DRAM by hand, and back."""
+"""Rows of samples in DRAM, written and read by hand."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Attention of a pass: sentences in a memory, an operation on them, and what golden's attention gives."""
+"""Attention of a pass: sentences in a memory, an operation on them, and the golden contexts."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ MANY = 1 << 40
 
 
 class Pass:
-    """Sentences of both sides in a memory, with an operation on them; values of all rows are random."""
+    """Sentences of both sides in a memory with random rows, and an operation on them."""
 
     def __init__(self, spec, lengths, heads, key_heads, width, causal=0, shifts=(0, 0, 0, 0), seed=0):
         self.spec, self.rng = spec, np.random.default_rng(seed)
@@ -33,13 +33,13 @@ class Pass:
         self.memory = self.rng.integers(-(1 << 17), 1 << 17, (spec.rows, spec.lanes)) >> 3
 
     def values(self, name, count):
-        """Values of a buffer, rows by features; `count` heads."""
+        """Values of a buffer, (rows, features) for `count` heads."""
         base, rows = getattr(self.operation, name), -(-count * self.width // self.spec.lanes)
         parts = [self.memory[base + row * self.stride :][: self.stride - 1] for row in range(rows)]
         return np.concatenate(parts, axis=1)[:, : count * self.width]
 
     def expected(self):
-        """Contexts of all rows, and how many values are clipped."""
+        """Contexts of all rows, and the number of clipped values."""
         query, key, value, output = self.shifts
         forms = shifted_format(Q8_16, query), shifted_format(Q6_12, key), shifted_format(Q6_12, value)
         head, narrow, found = Attention(self.width, None, *forms, shifted_format(Q8_16, output)), Narrower(), []
@@ -66,7 +66,7 @@ class Pass:
 
 
 def performed(spec, given):
-    """All outputs of the sequencer, with what the blocks around it give for its commands."""
+    """All outputs of the sequencer, with the surrounding blocks' answers to its commands."""
     ((one, blocks),) = spec.operations(given.inputs())
     commands = spec.commands(one, blocks)
     keys, rows, order = (commands[name] for name in ("keys_read", "rows_read", "order"))
@@ -84,7 +84,7 @@ def performed(spec, given):
         "weights": {"weight": beats[:0]},
         "keys": {"weight": beats},
     }
-    # scores alone make the weights; then everything in the order of the array
+    # weights depend on scores only; then everything in array order
     of_scores = order["kind"][:, 0] == TileKind.SCORES
     tiles = beats.reshape(len(of_scores), -1, beats.shape[1])[of_scores]
     alone = {"order": {name: column[of_scores] for name, column in order.items()}}

@@ -1,4 +1,4 @@
-"""`attention_sequencer` with the blocks around it: contexts are those of attention; what is refused."""
+"""`attention_sequencer` with its surrounding blocks computes attention contexts; refusals."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`attention_softmax` and `context_scale` together are the attention of golden; order of a causal block; limits."""
+"""`attention_softmax` and `context_scale` compute golden attention; order of a causal block; limits."""
 
 import numpy as np
 import pytest
@@ -24,14 +24,14 @@ def operation(head, queries, keys, first=0, masked=False, shifts=(0, 0), **other
 
 
 def scores(products, seen):
-    """Sums of a block in the order of the array: what sees nothing of a group is left out, keys beyond have any sum."""
+    """Sums of a block in array order: unattended groups are omitted, keys beyond the end have arbitrary sums."""
     padded = np.pad(products, ((0, 0), (0, -products.shape[1] % 4)), constant_values=1 << 40)
     firsts = range(0, padded.shape[1], 4)
     return np.concatenate([padded[seen[:, first : first + 4].any(axis=1), first : first + 4] for first in firsts])
 
 
 def contexts(rows, values, inverse):
-    """Contexts of a block: the array's sums by group of features and key tile, then those of `context_scale`."""
+    """Contexts of a block: array sums by feature group and key tile, then `context_scale`."""
     groups, count = values.shape[1] // 4, len(inverse["last"])
     length = len(rows["query"]) // groups
     exact = np.zeros((groups, count, 4), np.int64)

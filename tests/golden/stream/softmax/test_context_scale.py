@@ -1,4 +1,4 @@
-"""`context_scale` against Python's fractions, in its formats; its limits."""
+"""`context_scale` compared with Python fractions; its limits."""
 
 from fractions import Fraction
 
@@ -28,7 +28,7 @@ def test_contexts_are_quotients(value_shift, output_shift):
         exact = Fraction(value, 1 << 12 - value_shift) * (1 << 16 - output_shift)
         assert clipped == (not Q8_16.minimum - 1 / 2 <= exact <= Q8_16.maximum + 1 / 2)
         nearest = min(max(exact, Q8_16.minimum), Q8_16.maximum)
-        # the reciprocal is a little more than 2^-17 of it off
+        # the reciprocal's relative error slightly exceeds 2^-17
         assert abs(nearest - int(context)) <= 1 + abs(exact) * 1.4 / 2**17
 
 

@@ -1,4 +1,4 @@
-"""`activation_function` against PyTorch's functions in float64, with and without shifts; its limits."""
+"""`activation_function` compared with PyTorch in float64, with and without shifts; its limits."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,6 @@ FLOATS = {
 
 
 def outputs(values, kind, input_shift=0, output_shift=0):
-    """Outputs of a value a word."""
     settings = {"kind": KINDS.index(kind), "input_shift": input_shift, "output_shift": output_shift}
     given = {"value": values[:, None], **{name: np.full((len(values), 1), one) for name, one in settings.items()}}
     found = ActivationFunctionSpec(lanes=1).run({"i": given}, len(values))["o"]

@@ -1,4 +1,4 @@
-"""`elementwise` against Python's fractions, and against a gate and a residual of the integer transformer."""
+"""`elementwise` compared with Python fractions, and with gate and residual of the integer transformer."""
 
 from fractions import Fraction
 
@@ -12,7 +12,7 @@ from fabtune.golden.stream.values.elementwise import KINDS, ElementwiseSpec
 
 
 def outputs(first, second, kind, **shifts):
-    """Values and flags of pairs, one a word."""
+    """Values and flags of pairs, one per word."""
     settings = {"kind": KINDS.index(kind), "first_shift": 0, "second_shift": 0, "output_shift": 0} | shifts
     given = {"first": first[:, None], "second": second[:, None]}
     given |= {name: np.full((len(first), 1), one) for name, one in settings.items()}

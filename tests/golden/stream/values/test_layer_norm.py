@@ -1,4 +1,4 @@
-"""`layer_norm` against PyTorch in float64, and against the counted saturations of `norms`; its limits."""
+"""`layer_norm` compared with PyTorch in float64, and with the saturation counts of `norms`; its limits."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SPEC = LayerNormSpec(lanes=4, features=64, tag=3)
 
 
 def operation(rows, gamma, beta, side, norm, **settings):
-    """Words of an operation: parameters of both sides, and rows of a side each."""
+    """Words of an operation: parameters of both sides, and rows of each side."""
     count, features = rows.shape
     width = -(-features // SPEC.lanes)
     own = np.stack([gamma] if beta is None else [beta, gamma], axis=1)
@@ -80,7 +80,7 @@ def test_operations_follow_each_other_and_lack_nothing():
     assert (SPEC.run(both, 2)["o"]["value"] == alone[0][:2]).all()
     less = both | {"parameters": {name: column[:-1] for name, column in both["parameters"].items()}}
     assert (SPEC.run(less, 1000)["o"]["value"] == alone[0]).all()
-    # a row that is not whole does not come out
+    # an incomplete row gives no output
     less = both | {"i": {name: column[:-1] for name, column in both["i"].items()}}
     assert len(SPEC.run(less, 1000)["o"]["value"]) == len(alone[0]) + 2 * 16
 

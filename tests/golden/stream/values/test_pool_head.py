@@ -1,4 +1,4 @@
-"""`pool_head` on a memory, against the functions of a transformer in integers; its words of instructions and limits."""
+"""`pool_head` on a memory compared with the integer transformer's functions; instruction words and limits."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ CAPACITY = 20
 
 
 class Memory:
-    """Chunks by their place."""
+    """Chunks by address."""
 
     def __init__(self):
         self.chunks = {}
@@ -37,13 +37,13 @@ class Memory:
         return np.array(found).reshape(rows, -1)[:, :features]
 
     def run(self, fields, sentences):
-        """Run an operation as the memory does: each chunk is read when all that was written before it is there."""
+        """Run an operation in memory order: each chunk is read after all earlier writes."""
         words = {
             "operation": {name: np.array([[value]]) for name, value in fields.items()},
             "sentences": {"first": sentences[:, :1], "length": sentences[:, 1:]},
             "operands": {"value": np.zeros((1 << 12, SPEC.columns), np.int64)},
         }
-        # places do not depend on values
+        # addresses do not depend on values
         reads = SPEC.run(words, 1 << 20)["operands_read"]
         places = places_of(reads)
         words["operands"]["value"] = np.array([self.chunks[place] for place in places])

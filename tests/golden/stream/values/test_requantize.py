@@ -1,4 +1,4 @@
-"""`requantize` against Python's fractions, and against a linear layer of the integer transformer; its limits."""
+"""`requantize` compared with Python fractions, and with a linear layer of the integer transformer; its limits."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
 
 
 def outputs(total, bias, fraction, form, input_shift=0, output_shift=0):
-    """Values and flags of sums, one a word."""
+    """Values and flags of sums, one per word."""
     settings = {"fraction": fraction, "form": form, "input_shift": input_shift, "output_shift": output_shift}
     given = {"sum": np.array(total)[:, None], "bias": np.array(bias)[:, None]}
     given |= {name: np.full((len(total), 1), one) for name, one in settings.items()}

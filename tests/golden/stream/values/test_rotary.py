@@ -1,4 +1,4 @@
-"""`rotary` on rows of queries and keys, against the function of a transformer in integers; its words and limits."""
+"""`rotary` on query and key rows compared with the integer transformer's function; its words and limits."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ LENGTHS, CAPACITY = (2, 5, 1), 20
 
 
 def words_of(one, queries, keys):
-    """Words of an operation on rows of both sides, in the order of its reads; and the rows of these."""
+    """Words of an operation on rows of both sides, in read order; and the read rows."""
     fields = rotary_operation(one, CAPACITY, max(LENGTHS), 2 * len(LENGTHS))
     first = np.cumsum([0, *LENGTHS * 2])[:-1]
     sentences = np.tile(np.stack([first, LENGTHS * 2], axis=1), (max(LENGTHS), 1))
@@ -33,7 +33,7 @@ def words_of(one, queries, keys):
 
 
 def expected(values, form, width, counted):
-    """Rows turned by the function of the transformer, sentence by sentence."""
+    """Rows rotated by the transformer's function, sentence by sentence."""
     found = []
     for own in np.split(values, np.cumsum(LENGTHS * 2)[:-1]):
         heads = own.reshape(len(own), -1, width).swapaxes(0, 1)
@@ -55,7 +55,7 @@ def test_heads_are_turned_as_the_transformer_turns_them(heads, key_heads, width)
     assert (found["write"]["value"].reshape(tokens, -1) == np.concatenate(turned, axis=1)[rows]).all()
     assert found["done"]["clipped"].tolist() == [[counted.saturations]]
     assert counted.saturations
-    # each chunk is written where it was read
+    # each chunk is written back to its address
     for name in ("wide", "address", "part"):
         assert (found["write"][name] == found["operands_read"][name]).all()
     groups = heads * width // SPEC.columns, key_heads * width // SPEC.columns

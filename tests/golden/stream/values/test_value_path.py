@@ -1,4 +1,4 @@
-"""`value_path` on instructions of small real transformers: chunks and saturations are the machine's; its limits."""
+"""`value_path` on instructions of small real transformers: chunks and saturations equal the interpreter's; limits."""
 
 import dataclasses
 from collections import Counter
@@ -27,7 +27,7 @@ SMALL, LENGTHS = CoreSize.of_array("16x4"), (5, 1, 7)
 
 
 class Side(Machine):
-    """A side of a step: what each instruction reads, its result, and how often it saturates."""
+    """A side of a step: operands, result and saturations of each instruction."""
 
     def run(self, inputs, lengths):
         self.records = []
@@ -52,7 +52,7 @@ class Side(Machine):
 
 
 def order_of(one, groups, rows, lengths):
-    """Groups, sides and rows of the chunks, one behind the other."""
+    """Group, side and row of the chunks, in order."""
     if one.kind != Kind.POSITIONS:
         return np.indices((groups, 2, rows)).reshape(3, -1)
     found = [
@@ -67,7 +67,7 @@ def order_of(one, groups, rows, lengths):
 
 
 def chunks(spec, sides, order, rng):
-    """Chunks of the rows of both sides in an order; anything behind the features."""
+    """Chunks of both sides' rows in a given order; arbitrary values after the features."""
     columns, features = spec.columns, sides[0].shape[1]
     junk = rng.integers(-999, 999, (2, len(sides[0]), -features % columns))
     groups, side, rows = order
@@ -100,19 +100,19 @@ def inputs_of(spec, operation, order, lengths, reads, rng):
 
 
 def chunk_at(spec, memories, capacity, rows, place):
-    """A chunk of the machines' memories at an address."""
+    """Chunk at an address of the interpreters' memories."""
     wide, address, part = place
     line, row = divmod(address, capacity)
     return memories[row // rows][bool(wide), line][row % rows][part * spec.columns :][: spec.columns]
 
 
 def places_of(words):
-    """Places of chunks in words."""
+    """Addresses of chunks in words."""
     return [*zip(*(words[name][:, 0].tolist() for name in ("wide", "address", "part")), strict=True)]
 
 
 def side_of(program, layout, image, number, lengths, rng):
-    """Machine of a side that has run: the other one has other rows and other biases."""
+    """Interpreter of one side after a run; the other side has other rows and biases."""
     side = Side(program, layout.decode(image), image[HEADER_BEATS * BEAT :])
     for (_, kind), values in side.tensors.items():
         if kind == "bias":
@@ -123,7 +123,9 @@ def side_of(program, layout, image, number, lengths, rng):
 
 
 def compare(layout, tensors, lengths):
-    """Requests, writes and saturations of all instructions of a network against machines; instructions by kind."""
+    """Requests, writes and saturations of a network's instructions compared with interpreters; returns instructions by
+    kind.
+    """
     image, rng, size = layout.encode(tensors), np.random.default_rng(3), layout.size
     program, seen = program_of(layout, bytes(32)), Counter()
     spec = ValuePathSpec(lanes=size.lanes, columns=size.columns, rows=size.rows, wide_rows=size.wide_rows)
@@ -157,7 +159,7 @@ def compare(layout, tensors, lengths):
 
 
 def mixed():
-    """Everything that is done to values where no linear layer is before it, and squares; sums that saturate."""
+    """All value operations without a preceding linear layer, and squares; saturating sums."""
     made, drawn = TransformerBuilder("mixed", 21), Drawn(8)
     x = made.linear("first", INPUTS, drawn.weight(40, 21) * 9, drawn.near(0, 40))
     squares, gelu = made.activation("squares", x, "relu-squared"), made.activation("gelu", x, "gelu")

@@ -1,4 +1,4 @@
-"""`tensor_sequencer`: what its commands bring is every tensor of both sides of a transformer's model, in its order."""
+"""Commands of `tensor_sequencer` deliver every tensor of both sides of a transformer's model, in order."""
 
 import numpy as np
 import pytest
@@ -25,12 +25,12 @@ from tests.own_transformers import NETWORKS, SOURCE, decoder
 SIDES = ("plus", "minus")
 SIZES = {"small": CoreSize(16, 4, rows=4096, wide_rows=4096), "wide": CoreSize(32, 8, rows=4096, wide_rows=4096)}
 MADE = NETWORKS | {"decoder": lambda: decoder(heads=2, key_heads=1, width=32, layers=1)}
-"""Heads are of whole chunks of both sizes."""
+"""Head widths are multiples of both chunk sizes."""
 EPS, POSITION = 1 << 12, 1234
 
 
 class Case:
-    """A transformer with its image, program and both sides' parameters."""
+    """A transformer with image, program and parameters of both sides."""
 
     def __init__(self, made, tuned, size, source=SOURCE):
         (network, parameters), rng = made, np.random.default_rng(3)
@@ -70,7 +70,7 @@ class Case:
 
 
 def brought(case, spec, longest):
-    """Words of both outputs of `tile_weights`, for what the commands bring of an image; and of what is before them."""
+    """Words of both outputs of `tile_weights` for the commands on an image, with their inputs."""
     given = [PassInstruction.of(one, longest, EPS) for one in case.program.instructions]
     operations = words_of(given, spec.streams()["operation"].fields)
     found = spec.run({"operation": operations}, 1 << 30)
@@ -108,7 +108,7 @@ def joined_columns(words, *names):
 
 
 class Taker:
-    """Takes tensors of both sides from the words of `tile_weights`, in their order."""
+    """Takes tensors of both sides from the words of `tile_weights`, in order."""
 
     def __init__(self, case, spec, made):
         self.case, self.spec, self.made = case, spec, made
@@ -201,7 +201,7 @@ def test_rows_share_words():
 
 
 def test_a_large_matrix_by_hand():
-    """Of 100 x 200 in tiles of 32 x 16: 7 groups of 4 records, the last of which has one tile; 34 beats a record."""
+    """100 x 200 in tiles of 32 x 16: 7 groups of 4 records, the last with one tile; 34 beats a record."""
     fields = {"kind": Kind.LINEAR, "outputs": 100, "inputs": 200, "coded": 1, "biased": 1, "beat": 1000, "word": 50}
     bias, matrix = TensorSequencerSpec().tensors(instruction(**fields, number=9, fraction=15))
     assert bias.request is None

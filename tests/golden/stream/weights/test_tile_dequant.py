@@ -1,4 +1,4 @@
-"""`tile_dequant`: records of a layout's image are its weights; what is behind the inputs is skipped; errors; limits."""
+"""`tile_dequant`: records of a layout's image give its weights; padding is skipped; errors; limits."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`tile_stream`: the tile of each beat is that which `tile_weights` marks for it; reads by hand; what is refused."""
+"""`tile_stream`: tile numbers of beats agree with `tile_weights`; reads by hand; refusals."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from fabtune.golden.stream.weights.tile_weights import Operation, TileWeightsSpe
 @pytest.mark.parametrize("kind", [TensorKind.NF4, TensorKind.MATRIX])
 @pytest.mark.parametrize("lanes", [8, 16, 64])
 def test_a_beats_tile_is_that_which_its_error_marks(lanes, kind):
-    """Of a matrix whose groups of outputs end within a record."""
+    """A matrix whose output groups end within a record."""
     weights = TileWeightsSpec(lanes=lanes, columns=4)
     operation = Operation(*weights.dequant.beats_of(kind, (7, 64 + lanes)))
     beats = weights.needs(operation)["beats"]
@@ -38,7 +38,7 @@ def test_a_beats_tile_is_that_which_its_error_marks(lanes, kind):
 
 
 def test_reads_end_at_multiples_of_a_burst():
-    """Tensors of 70 and 3 beats, and five sensitive weights, of which the last beat is half used."""
+    """Tensors of 70 and 3 beats, and five sensitive weights with a half-used last beat."""
     spec = TileStreamSpec(burst=64, depth=128, correction_depth=4)
     data = np.arange(4 * 73).reshape(-1, 4)
     entries = np.array([[3, 1 << 32], [9, -5], [70, -131072], [71, 131071], [90, 7], [1, 1]]).reshape(-1, 4) % (1 << 32)

@@ -1,4 +1,4 @@
-"""`tile_weights` against the parameters of a transformer's model, from the layout's image; errors; limits."""
+"""`tile_weights` compared with the parameters of a transformer's model, from the layout's image; errors; limits."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ NUMBERS = 31
 
 
 class Stream:
-    """Words of all streams, from the image of a layout, for the tensors of a model."""
+    """Words of all streams for the tensors of a model, from a layout's image."""
 
     def __init__(self, spec, layout, image, model, offsets):
         self.spec, self.layout, self.model, self.offsets = spec, layout, model, offsets
@@ -35,7 +35,7 @@ class Stream:
         return TensorKind.FACTORS if name[1] == "factor" else TensorKind.VALUES
 
     def words(self, name):
-        """Offsets of a tensor's words, of both sides."""
+        """Offset words of a tensor, both sides."""
         form = self.model.transformer.format_of(name)
         own = self.model.order.places.get(name, range(0))
         most = TILE_OFFSET if name[1] == "weight" else OFFSET
@@ -87,7 +87,7 @@ class Stream:
         return [tiles[:, side].reshape(-1)[places] for side in range(2)]
 
     def rows(self, beats, words, shape):
-        """Rows of positions, which are words of a matrix."""
+        """Rows of positions, as words of a matrix."""
         each, rows = -(-shape[1] // self.spec.lanes), []
         tuned = OffsetKind.ROW if len(words[0]) else OffsetKind.NONE
         for row in range(shape[0]):
@@ -108,7 +108,7 @@ def test_parameters_are_those_of_the_model(name, tuned):
     sensitive = {}
     if tuned == "sensitive":
         sizes = (parameters[one].size for one in matrices[1:4])
-        # of one tensor all that a tile has, of others few
+        # all weights of a tile in one tensor, few in others
         sensitive = {
             one: np.flatnonzero(rng.random(size) < rate)
             for one, size, rate in zip(matrices[1:4], sizes, (0.9, 0.02, 0.1), strict=True)
@@ -122,7 +122,7 @@ def test_parameters_are_those_of_the_model(name, tuned):
         base.transformer, base.integers, tuned=chosen, sensitive=sensitive, lanes=size.lanes, columns=size.columns
     )
     offsets = [DELTA.from_float(rng.normal(0, 0.1, (model.words, NUMBERS))) for _ in SIDES]
-    for side in offsets:  # some at the ends, which saturate
+    for side in offsets:  # some saturate at the limits
         side[rng.random(side.shape) < 0.02] = DELTA.maximum
         side[rng.random(side.shape) < 0.02] = DELTA.minimum
     stream = Stream(SMALL, layout, image, model, offsets)
@@ -135,7 +135,7 @@ def test_parameters_are_those_of_the_model(name, tuned):
 
 
 def one_matrix(tiles, error=(), corrections=(), spec=SMALL):
-    """Tiles of codes of 0, with beats in error and corrections."""
+    """Tiles with code 0, some beats in error, and corrections."""
     count = -(-tiles * spec.lanes // 64)
     operation = Operation(*spec.dequant.beats_of(TensorKind.NF4, (1, tiles * spec.lanes)), corrections=len(corrections))
     data = np.full((count * (spec.dequant.scale_beats + spec.dequant.code_beats), 4), 0x7777_7777)
@@ -163,7 +163,7 @@ def one_matrix(tiles, error=(), corrections=(), spec=SMALL):
         ([3], [], 1, 0),
         # scales of the second record
         ([9], [], 4, 0),
-        # behind the inputs
+        # beyond the inputs
         ([17], [], 5, 0),
         ([], [7, 7], 0, 1),
         ([], [100, 90, 200], 1, 2),
@@ -173,7 +173,7 @@ def one_matrix(tiles, error=(), corrections=(), spec=SMALL):
     ],
 )
 def test_an_error_is_said_from_its_tile_on(error, corrections, first, ones):
-    """Of five tiles: a record of scales and eight beats of codes, and one of which a tile is used."""
+    """Five tiles: a record of scales and eight beats of codes, plus a record with one used tile."""
     found = one_matrix(5, error, corrections)
     assert found["weight"].shape == (5 * 16, 8)
     assert (found["error"][:, 0] == (found["tile"][:, 0] >= first)).all()

@@ -1,4 +1,4 @@
-"""`word_offsets` against the integer job on small transformers, whole steps, all words; images; what is refused."""
+"""`word_offsets` compared with the integer job on small transformers: complete steps, all words, images; refusals."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ POOL = build(PezoSpec, ["p=32"], "pool")
 
 
 class Commands:
-    """Commands of a block, and what they take."""
+    """Commands of a block, with their input words."""
 
     def __init__(self, spec=SPEC):
         self.spec, self.commands = spec, []
@@ -58,7 +58,7 @@ def request(commands, model, eps):
 
 
 def moved(model, offsets):
-    """Parameters with the block's offsets of all words, saturated."""
+    """Parameters plus the block's offsets, saturated."""
     found = dict(model.frozen)
     for name, place in model.order.places.items():
         form, own = model.transformer.format_of(name), model.order.gathered(name, offsets[place.start : place.stop])
@@ -67,7 +67,7 @@ def moved(model, offsets):
 
 
 def large(rng, shape):
-    """Deltas of all sizes, with both ends."""
+    """Deltas of all magnitudes, with both limits."""
     some = rng.integers(DELTA.minimum, DELTA.maximum, shape, endpoint=True) >> rng.integers(0, 20, shape)
     return np.where(rng.random(shape) < 0.1, rng.choice([DELTA.minimum, DELTA.maximum], shape), some)
 
@@ -77,7 +77,7 @@ def large(rng, shape):
     [(encoder, (32, 16), False), (decoder, (4, 2), False), (encoder, (8, 2), True)],
 )
 def test_two_steps_are_those_of_the_job(made, size, extreme):
-    """Parameters of both sides before each update, the count of clipped offsets, and the deltas behind it."""
+    """Parameters of both sides before each update, clipped offsets, and the updated deltas."""
     tokens, embeddings, labels = sentences(count=4)
     model = integer_model(made(), embeddings=embeddings, lanes=size[0], columns=size[1])
     assert (model.words > 2 * TIMES) == (size != (32, 16))
@@ -117,7 +117,7 @@ def test_two_steps_are_those_of_the_job(made, size, extreme):
 
 @pytest.mark.parametrize("source", [SOURCE, POOL])
 def test_words_of_any_number(source):
-    """Numbers of words far apart: those of the generator at the perturbation's position, and that word."""
+    """Distant words: generator numbers at the perturbation's position for this word."""
     spec, rng = WordOffsetsSpec(generator=source), np.random.default_rng(2)
     table, position = PerturbationTable(source), 123
     eps = 1 << (DELTA.fraction - table.fraction)
@@ -152,7 +152,7 @@ def test_both_tables_are_their_own():
 
 
 def test_an_image_is_that_of_the_other_core():
-    """Bytes of a zotrain core's deltas go in as they are, and come out again."""
+    """Delta bytes of a zotrain core are loaded and saved unchanged."""
     assert issubclass(ZotrainLayout, ZerothOrderLayout)
     rows = large(np.random.default_rng(3), (9, 31))
     image = ZerothOrderLayout(range(9), SOURCE, 1).deltas(rows).image

@@ -1,4 +1,4 @@
-"""InstantFT's table 1, entry for entry."""
+"""InstantFT's table 1, entry by entry."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_a_fixed_a_costs_no_gradient_of_its_own():
     inputs, outputs = (256, 96, 96), (96, 96, 3)
     assert fixed.forward_flops == whole.forward_flops
     assert whole.trainable_parameters - fixed.trainable_parameters == 4 * sum(inputs)
-    # dA of each adapter; dh of the first one, whose input has no gradient
+    # dA of each adapter; dh of the first, whose input has no gradient
     assert whole.backward_flops - fixed.backward_flops == 2 * 4 * (sum(inputs) + outputs[0])
 
 

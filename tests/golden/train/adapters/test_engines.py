@@ -28,7 +28,7 @@ RESIDUAL = (
 
 
 def material(name="digits", seed=0):
-    """A network with weights, batch norm statistics and samples that nobody trained."""
+    """A network with untrained weights, batch norm statistics and samples."""
     network = network_from(RESIDUAL) if name == "residual" else preset(name)
     torch.manual_seed(seed)
     module = module_of(network)
@@ -52,7 +52,7 @@ def run(engine, samples, epochs=4):
 
 
 def by_autograd(network, module, samples, settings, epochs=4):
-    """Adapters from every layer's input to the logits, as PyTorch would train them."""
+    """Adapters from every layer's input to the logits, trained by PyTorch autograd."""
     frozen = deployed_module(network, module)
     start = engine_of(network, module, settings, SAMPLES).tensors()
     count = len(network.stages)
@@ -91,7 +91,7 @@ def test_skip_adapters_follow_autograd(name, method):
 @pytest.mark.parametrize("name", ["digits", "fan", "residual"])
 @pytest.mark.parametrize("method", ["lora-fa", "lora-all"])
 def test_parallel_adapters_follow_autograd(name, method):
-    """Against hooks that add B A x to each layer's output, A with a gradient or without."""
+    """Hooks add B A x to each layer's output, A with or without gradient."""
     network, module, samples = material(name)
     settings = AdapterSettings(method, rate=0.05, batch=10)
     engine = engine_of(network, module, settings, SAMPLES)
@@ -144,7 +144,7 @@ def test_integers_follow_floats(method, name):
         tensors[engine] = run(one, samples), one.logits(samples)
     logits = tensors["float"][1]
     moved = np.abs(logits - engine_of(network, module, AdapterSettings(method), SAMPLES).logits(samples)).max()
-    # Q4.12 parameters are off by 2**-13, updates below that are lost, and NF4 may give another code
+    # Q4.12 parameters are off by up to 2**-13, smaller updates are lost, and NF4 codes may differ
     error = np.abs(tensors["golden"][1] - logits).max()
     assert error < 0.2 * moved, (error, moved)
     assert moved > 0.02
@@ -164,7 +164,7 @@ def test_a_factor_is_another_rate(method, engine):
         whole.batch(samples, indices, factor)
         half.batch(samples, indices, 2 * factor)
     for name, one in whole.tensors().items():
-        # of the integers, 0.1 / 20 is odd
+        # in integers 0.1 / 20 is odd
         assert np.abs(one - half.tensors()[name]).max() <= (1 if engine == "golden" else 1e-6), name
 
 

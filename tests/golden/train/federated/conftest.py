@@ -18,7 +18,7 @@ from fabtune.golden.train.pretrain import Pretraining, pretrained
 
 
 class Digits:
-    """The digits network, pre-trained, on digits with the drift "camera"."""
+    """Digits network, pre-trained, on digits with the drift "camera"."""
 
     def __init__(self):
         self.task = task_of("digits", drift="camera")
@@ -40,11 +40,10 @@ class Digits:
         return federate(model, owned, self.task.test, transport)
 
     def short(self, **settings):
-        """Configuration of a federation that runs quickly."""
+        """Configuration of a short federation."""
         return replace(FederatedConfig(rounds=2, steps=2, batch=8, rate=0.007), **settings)
 
 
 @pytest.fixture(scope="session")
 def digits():
-    """Instance of `Digits` for all tests."""
     return Digits()

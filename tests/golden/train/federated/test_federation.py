@@ -1,4 +1,4 @@
-"""Server and clients: equal bits in any order, one pass for any number of steps, and the figures of the paper."""
+"""Server and clients: equal bits in any order, a single pass for any number of steps, and the paper's figures."""
 
 import random
 from dataclasses import replace
@@ -37,7 +37,7 @@ SOURCES = {
 
 
 def replayed(model, total_shares):
-    """The average of clients, each step of each client added to a whole vector of its own."""
+    """Average of clients, with each step of each client added to a separate complete vector."""
     source, whole = model.config.source, sum(share for share, _ in total_shares)
     result = []
     for part, weights in enumerate(model.weights):
@@ -48,7 +48,7 @@ def replayed(model, total_shares):
             for position, coefficient in moves[part]:
                 source.add_(moved, position, 0, (coefficient + (1 << 31)) % (1 << 32) - (1 << 31))
             weighted = weighted + share * moved.numpy().astype(object)
-        # Python's own rounding is half to even
+        # Python rounds half to even
         rounded = [round(Fraction(int(one), whole)) for one in weighted]
         summed = (start.numpy().astype(object) + rounded + (1 << 31)) % (1 << 32) - (1 << 31)
         result.append(torch.from_numpy(summed.astype(np.int32)))
@@ -78,7 +78,7 @@ def random_message(server, client, seed, largest_shift=24):
 @pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("cut", [0, 2])
 def test_the_one_pass_is_the_replay_bit_for_bit(name, cut):
-    """Also where coefficients are so long that everything wraps."""
+    """Also for coefficients so long that everything wraps."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(50, 31), nn.ReLU(), nn.Linear(31, 7))
     config = FederatedConfig(
@@ -106,7 +106,7 @@ def test_a_network_with_residuals_is_cut_where_none_passes_by():
     for cut in (2, 5):
         first, second = SplitModel(module, cut, config).parts
         assert torch.equal(second(first(x)), module(x))
-    # while the ReLU of 4 x 4 x 4 runs: the batch and both its tensors; while the sum runs: the batch, both terms, it
+    # during the 4 x 4 x 4 ReLU: batch and both tensors; during the sum: batch, both terms, result
     weights = 4 * sum(one.numel() for one in module.parameters())
     assert memory_bytes(module, 0, (2, 4, 4), config) == weights + 4 * 10 * max(32 + 64 + 64, 32 * 4) + 8
 
@@ -119,7 +119,7 @@ def test_a_cut_beside_a_residual_is_refused():
 
 
 def test_any_number_of_steps_is_one_short_vector():
-    """1,000 client-steps of FedSPZO on the fan network, 18 moves each; 100,000 in tests/bench/test_federated.py."""
+    """1,000 client steps of FedSPZO on the fan network, 18 moves each; 100,000 in tests/bench/test_federated.py."""
     torch.manual_seed(0)
     network = deployed(preset("fan"))
     module = module_of(network)
@@ -145,17 +145,17 @@ def test_averages_are_exact_and_rounded_half_to_even():
     assert average([one, other], [2, 1]).tolist() == [1, 2, -1, -2, 1431655765, -1431655765, 5]
 
 
-# -- the targets of the issue ----------------------------------------------------------------------------------------
+# -- promised figures --------------------------------------------------------------------------------------------------
 
 
 def test_five_rounds_with_faults_end_in_the_same_bits(digits):
-    """10 clients, 20% sampled, any order, one drops out, in every round one sends garbage first."""
+    """10 clients, 20% sampled, any order; one drops out, and in every round one sends garbage first."""
     outcome = digits.run(rate=0.007, transport=faulty(0))
     assert outcome.bit_identical
     assert len(outcome.refused) == 5
     assert all(line.startswith("client ") and ": " in line for line in outcome.refused)
     assert len(outcome.missing) == 1
-    # no accepted message is lost: damaged ones were sent again
+    # no accepted message is lost: damaged messages were sent again
     assert outcome.curve[-1].accuracy > outcome.curve[0].accuracy + 0.2
     assert outcome.curve[-1].upload_bytes == 5 * 2 * 240
 
@@ -175,7 +175,7 @@ def test_the_order_of_arrival_changes_no_bit(digits):
 
 @pytest.mark.slow
 def test_less_forward_work_than_plain_zeroth_order_at_equal_loss(digits):
-    """Eight rounds, mean of three seeds; each method with the best of the rates that were tried."""
+    """Eight rounds, mean of three seeds; each method with its best rate."""
     flops, whole = part_flops(digits.network, -1), sum(part_flops(digits.network, -1))
     ours = [digits.run(rate=0.009, rounds=8, steps=6, seed=seed).curve[-1] for seed in range(3)]
     work = sum(np.dot(one.evaluations, flops) for one in ours)
@@ -253,7 +253,7 @@ def test_a_cut_saves_where_parameters_are_many_and_work_is_little():
     assert saving(lenet, 2, 8) == pytest.approx(61_706 * 850_794 / ((2_572 + 59_134 / 8) * work))
     assert stage_of(lenet, 8) == 2
     assert saving(lenet, 0, 1) == 1
-    # fully connected layers have as many parameters as multiply-accumulates: the count predicts no saving
+    # fully connected layers have one parameter per multiply-accumulate: no predicted saving
     assert all(saving(preset("fan"), stage, 8) < 1 for stage in (1, 2))
     assert stage_of(preset("fan"), 8) == 2
     assert stage_of(preset("digits"), 8) == 1
@@ -261,7 +261,7 @@ def test_a_cut_saves_where_parameters_are_many_and_work_is_little():
 
 
 def test_a_step_is_the_mean_of_slopes():
-    """Against its formula in floats, on a model that is linear in each part, with large weights left alone."""
+    """Compared with the formula in floats, on a model linear in each segment, ignoring large weights."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 3))
     config = FederatedConfig(first=2, second=3, rate=0.5, eps=0.01)
@@ -294,7 +294,7 @@ def test_a_step_is_the_mean_of_slopes():
             for then, now in zip(before, model.module.parameters(), strict=True)
         ]
     )
-    # a byte represents the largest scalar within 1/254
+    # a byte holds the largest scalar within 1/254
     assert torch.allclose(found, torch.cat(expected), atol=0.02 * float(torch.cat(expected).abs().max()))
 
 

@@ -1,4 +1,4 @@
-"""Federations of integer jobs on transformers: server and clients in equal bits, against a replay of the messages."""
+"""Federations of integer jobs on transformers: bit-equal server and clients, compared with replayed messages."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -82,7 +82,7 @@ def test_a_decoder_learns_in_a_federation():
 
 
 def test_the_server_s_tables_are_the_average_of_the_messages_replayed():
-    """Each client's message, moved step by step in a job of its own; shares weigh, halves go to the even number."""
+    """Each client's message is replayed in a separate job; weighted by shares, ties to even."""
     model = job_model()
     owned = shards(tokens_and_labels(24), 4, 1.0, 0)
     server = Server(model.copy(), [len(one) for one in owned])
@@ -96,7 +96,7 @@ def test_the_server_s_tables_are_the_average_of_the_messages_replayed():
             job.move(step.coefficients)
         shares.append(message.share)
         replayed.append(job.total)
-        # the weights behind the deltas are those that the client evaluates
+        # the client evaluates the weights after the deltas
         own = replace(model.model).parts(model.job.settings.split.cut)[1].parameters(job.offsets()[1])
         head = np.concatenate([own[name].reshape(-1) for name in own if name[0] == model.job.settings.split.cut])
         assert server.rebuilt(client)[-len(head) :].tolist() == head.tolist()

@@ -94,7 +94,7 @@ def test_scalars_are_the_nearest_bytes(coefficients):
     for exact, moved in zip(coefficients, found.coefficients, strict=True):
         assert 2 * abs(exact - moved) <= step
     if found.shift:
-        # a smaller shift would not hold the largest
+        # a smaller shift would overflow the largest
         assert max(map(abs, coefficients)) > 127 * step // 2
     else:
         assert found.coefficients == tuple(coefficients)

@@ -1,4 +1,4 @@
-"""Federations on sentences with a tiny transformer: baselines, their work and uploads, cuts by name and by formula."""
+"""Federations on sentences with a tiny transformer: baselines, work and uploads, cuts by name and by formula."""
 
 from dataclasses import replace
 from functools import partial
@@ -69,18 +69,18 @@ def test_all_methods_have_about_the_same_forward_work(experiment):
     }
     assert experiment.lora_upload_bytes == 4 * 2 * 2 * 4 * 32
     assert [figures[name]["rate"] for name in runs] == [0.01, 0.005, 0.025, 0.01]
-    # DeComFL's two steps are near: 2.4 would be as much
+    # DeComFL takes one of two steps with nearly equal loss: 2.4 would be as valid
     work = {name: one["forward_flops"] / figures["FedSPZO"]["forward_flops"] for name, one in figures.items()}
     assert work["FedZO"] == pytest.approx(1, abs=0.1)
     assert 0.6 < work["DeComFL"] < 1.3
-    # so few words have no row to share: as many rows, whatever the cut
+    # so few words share no row: equal number of rows at any cut
     assert figures["FedSPZO"]["delta_bytes"] == figures["FedZO"]["delta_bytes"] == 47 * 31 * 4
     assert "predicted_saving" in figures["FedSPZO"]
     assert "predicted_saving" not in figures["FedZO"]
 
 
 def test_work_is_that_of_the_sentences(sentences, experiment):
-    """By hand: hidden 16, FFN 32, two layers, five norms, a head of two classes, without words and functions."""
+    """By hand: hidden 16, FFN 32, two layers, five norms, a two-class head; without words and functions."""
     for words, tokens in ((["film"], 1), (["it was good", "the film"], 2.5)):
         layer = 2 * tokens * (4 * 16 * 16 + 2 * 16 * 32)
         pairs = np.mean([len(one.split()) ** 2 for one in words])
@@ -102,10 +102,10 @@ def test_cuts_by_name_and_by_formula(sentences, experiment, texts):
     parameters = sum(map(np.prod, network.parameter_shapes.values()))
     first, second = tuned_parameters(integers, cut_named(network, "head"))
     assert (first + second, second) == (parameters, 2 * 16 + 2)
-    # the head runs once a sentence, and all before it once a token
+    # the head runs per sentence, everything before it per token
     work = mean_work(sentences, texts.sentences)
     assert best_cut(integers, work, 8) == cut_named(network, "head")
-    # where the second part costs nothing, it is as large as can be
+    # a free second segment becomes as large as possible
     free = np.zeros(len(network.operations), np.int64)
     free[0] = 1
     assert best_cut(integers, free, 8) == network.cuts[0]

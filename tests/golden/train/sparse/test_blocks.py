@@ -11,7 +11,7 @@ from fabtune.golden.train.sparse.linear import BLOCK, BLOCK_BYTES, dequantise, q
 
 @pytest.fixture
 def bitsandbytes(nf4_operators):
-    """Its quantiser and dequantiser."""
+    """Quantiser and dequantiser of bitsandbytes."""
     their_quantise, their_dequantise = nf4_operators
 
     def run(flat):

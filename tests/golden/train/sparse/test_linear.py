@@ -13,7 +13,7 @@ from fabtune.golden.nf4 import codec as nf4
 from fabtune.golden.train.sparse.linear import SparseLinear
 
 SHAPES = [(96, 80), (64, 1), (7, 5), (1, 200), (130, 37)]
-"""Inputs and outputs: with row groups of one, some and odd numbers of blocks."""
+"""Inputs and outputs: row groups with one, several and odd numbers of blocks."""
 
 
 def indices_of(count, share=0.05):
@@ -21,7 +21,7 @@ def indices_of(count, share=0.05):
 
 
 def pair(inputs=96, outputs=80, bias=True, **settings):
-    """A dense layer, and the same in two parts."""
+    """A dense layer, and the same as sparse layer."""
     dense = nn.Linear(inputs, outputs, bias)
     return dense, SparseLinear(dense, indices_of(inputs * outputs), **settings)
 
@@ -40,7 +40,7 @@ def reference(dense, sparse):
 
 @pytest.fixture(params=[64, 1 << 20])
 def group(request, monkeypatch):
-    """Tiles as small as they can be, and a whole layer in one."""
+    """Smallest possible tiles, and a whole layer in one tile."""
     monkeypatch.setattr(SparseLinear, "group_weights", request.param)
 
 
@@ -141,7 +141,7 @@ def test_gradients_reach_the_sensitive_weights_and_the_input(unpacked):
 
 
 def test_a_step_below_half_a_last_place_is_kept():
-    """1,000 steps of 2**-16 beside a weight of 1: float16, whose last place there is 2**-10, would stand still."""
+    """1,000 steps of 2**-16 at a weight of 1: float16, with a last place of 2**-10, would not move."""
     dense = nn.Linear(4, 1, bias=False)
     nn.init.ones_(dense.weight)
     sparse = SparseLinear(dense, torch.tensor([2]))
@@ -206,7 +206,7 @@ def test_no_worse_than_nf4_allows():
     dense, sparse = pair(256, 256)
     scales = sparse.scales.repeat_interleave(64).view(256, 256)
     error = (sparse.weight - dense.weight).abs().detach()
-    # half the widest gap; the rounding of a sensitive weight is much smaller
+    # half the widest gap; sensitive weights round far more finely
     assert (error <= 0.152 * scales + 2.0**-12).all()
     assert np.isclose(float((error / scales).mean()), 0.03, atol=0.02)
 

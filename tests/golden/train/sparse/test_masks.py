@@ -1,4 +1,4 @@
-"""Masks compared with sorting, squared gradients with formulas by hand, and refusals."""
+"""Masks compared with sorting, squared gradients with formulas by hand; refusals."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ from fabtune.golden.train.sparse.masks import (
 
 
 class Tied(nn.Module):
-    """A language model whose output layer is its embedding."""
+    """A language model with tied output layer and embedding."""
 
     def __init__(self):
         super().__init__()
@@ -37,14 +37,14 @@ def network():
 
 
 def losses_of(module, inputs, labels):
-    """One for each sample."""
+    """A loss per sample."""
     return (
         lambda x=x, y=y: functional.cross_entropy(module(x[None]), y[None]) for x, y in zip(inputs, labels, strict=True)
     )
 
 
 def by_sorting(score, count):
-    """Python's sort is stable: among equals the lower index comes first."""
+    """Python's sort is stable: equal values keep index order."""
     flat = score.reshape(-1).tolist()
     return sorted(sorted(range(len(flat)), key=lambda index: -flat[index])[:count])
 
@@ -189,7 +189,7 @@ def test_no_other_mask_of_its_size_covers_more():
 
 
 def test_a_mask_from_generic_samples_covers_a_task():
-    """The paper's claim in the small: inputs of unequal size make the same weights sensitive for every label."""
+    """The paper's claim in miniature: inputs of unequal size make the same weights sensitive for every label."""
     module = network()
     size = torch.tensor([8.0, 4, 1, 1, 1, 0.5, 0.5])
     generic, task = (

@@ -1,4 +1,4 @@
-"""Computed memory compared with that of tensors, and the paper's figures."""
+"""Computed memory compared with the memory of tensors, and with the paper's figures."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from fabtune.golden.train.sparse.memory import Footprint, Inventory, footprint, 
 
 
 class Llama(nn.Module):
-    """Llama's parameters, without what it does with them."""
+    """Llama's parameters, without its computation."""
 
     def __init__(self, width, inner, words, depth):
         super().__init__()
@@ -42,7 +42,7 @@ def test_measured_memory_is_the_computed_one(fraction, bias):
 
 
 def test_by_hand():
-    # 130 weights are three blocks of 36 bytes; 1 of them is sensitive
+    # 130 weights are three blocks of 36 bytes; 1 weight is sensitive
     assert footprint(Inventory({"a": 130}, 10), 0.01) == Footprint(codes=96, scales=12, values=2, indices=4, others=20)
     assert footprint(Inventory({"a": 130}, 10), 0.01, value_bytes=4, other_bytes=4).total == 96 + 12 + 4 + 4 + 40
 
@@ -86,7 +86,7 @@ def test_the_papers_figures_are_gigabytes_of_bare_codes():
     before, after = table["every parameter in 16 bits"], table["every parameter in 4 bits"]
     assert (before["paper"], round(before["GB"], 1), round(before["GiB"], 1)) == ("13.5 GiB", 13.5, 12.6)
     assert (after["paper"], round(after["GB"], 1), round(after["GiB"], 1)) == ("3.4 GiB", 3.4, 3.1)
-    # with the parts that the figures leave out
+    # including the parts omitted by the figures
     assert table["all parts, as they are sent"]["bytes"] == 4_018_799_936
     assert table["all parts, as they are sent"]["GiB"] == 3.743
     parts = list(table.values())[2:7]

@@ -22,7 +22,7 @@ SOURCES = {
 
 
 class Task:
-    """A small classification that a network has not learnt yet, and its sparse network."""
+    """A small classification for an untrained network, and its sparse network."""
 
     def __init__(self, fraction=0.1, **settings):
         self.module = nn.Sequential(nn.Linear(16, 64), nn.LayerNorm(64), nn.ReLU(), nn.Sequential(nn.Linear(64, 4)))
@@ -39,7 +39,7 @@ class Task:
         return functional.cross_entropy(self.module(self.inputs), self.labels)
 
     def frozen(self):
-        """Everything but the sensitive weights."""
+        """Everything except the sensitive weights."""
         return {name: one.clone() for name, one in self.module.state_dict().items() if not name.endswith("values")}
 
 
@@ -128,12 +128,12 @@ def test_unpacked_training_is_the_same_to_the_bit():
 
 
 def test_small_steps_are_lost_by_a_parameter_in_16_bits_and_not_here():
-    """Steps of a tenth of a last place: a float16 parameter stays, and trains not at all."""
+    """Steps of a tenth of a last place: a float16 parameter does not move."""
     values = torch.full((256,), 0.5)
     half = values.half()
     sources = Gaussian(block=1 << 12)
     for _ in range(50):
-        # the same direction, as if a slope repeated: 50 steps are 5 last places (2**-11 each) times z
+        # the same direction repeatedly: 50 steps are 5 last places (2**-11 each) times z
         sources.add_(values, 0, 0, 0.1 * 2.0**-11)
         sources.add_(half, 0, 0, 0.1 * 2.0**-11)
     z = sources.draw(0, 256)
@@ -143,7 +143,7 @@ def test_small_steps_are_lost_by_a_parameter_in_16_bits_and_not_here():
 
 
 def test_a_transformer_runs_on_sparse_layers():
-    """PyTorch's own layers read `weight` and `bias` of theirs on their fast path."""
+    """PyTorch's layers read `weight` and `bias` on their fast path."""
     module = nn.TransformerEncoderLayer(32, 4, 64, batch_first=True).eval()
     inputs = torch.randn(2, 5, 32)
     tuned = sparsify(module, random_mask(module, 0.1))

@@ -1,4 +1,4 @@
-"""A layer through the hardware's `weight_path`, compared with the layer's own weight."""
+"""A layer through the hardware's `weight_path`, compared with the layer's weight."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def sparse_layer(inputs=96, outputs=33, scale=1.0, dtype=torch.float16):
 
 
 def through(layer, spec):
-    """The layer's weight as the block gives it: Q4.12 integers (out, in)."""
+    """The layer's weight from the block: Q4.12 integers (out, in)."""
     inputs = packet_of(layer, spec)
     words = len(inputs["codes"]["code"])
     out = spec.run(inputs, words)["o"]

@@ -9,7 +9,7 @@ from fabtune.golden.train.text.tasks import Texts, TextTask
 
 @pytest.fixture
 def task():
-    """Whether a sentence has the good words."""
+    """Label: the sentence contains the good words."""
     rng = np.random.default_rng(0)
     labels = np.arange(48) % 2
     words = [rng.choice([("bad", "poor"), ("good", "fine")][label], 1 + at % 3) for at, label in enumerate(labels)]
@@ -19,5 +19,4 @@ def task():
 
 @pytest.fixture
 def classifier(tiny_transformer, task):
-    """Ready to be tuned."""
     return TextClassifier(tiny_transformer, task.prompts)

@@ -1,4 +1,4 @@
-"""The sentence classifier: a transformer with a head from prompts."""
+"""Sentence classifier: a transformer with a head from prompts."""
 
 import builtins
 import shutil
@@ -114,7 +114,7 @@ def test_a_sentence_has_at_most_as_many_tokens_as_there_are_positions(tmp_path, 
 
 
 def test_minilm_classifies_topics():
-    """The real model: prompts alone, without training, beside what everybody would say."""
+    """The real model with prompts only, untrained, compared with the majority class."""
     topics = TextClassifier(default_folder(), ("It is about animals.", "It is about cars."))
     texts = Texts(
         ("The kitten chased a mouse.", "The engine needs new spark plugs.", "Dogs bark."), np.array([0, 1, 0])

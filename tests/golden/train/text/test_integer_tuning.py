@@ -1,4 +1,4 @@
-"""A sentence classifier tuned in integers: what is chosen, how far the base is, and what is written to the folder."""
+"""A sentence classifier tuned in integers: chosen tensors, error of the base, written folder."""
 
 import shutil
 from dataclasses import replace
@@ -30,7 +30,7 @@ def tuning(tiny_transformer, task):
 
 
 def changed(run):
-    """Names of the tensors that a run has moved."""
+    """Names of the tensors moved by a run."""
     run.run()
     moved = run.parameters()
     return {run.names[name] for name, one in run.model.frozen.items() if (moved[name] != one).any()}
@@ -39,7 +39,7 @@ def changed(run):
 def test_all_tensors_are_tuned(tuning):
     run = tuning()
     assert {"head.weight", "embeddings.LayerNorm.weight", f"{FIRST}output.dense.bias"} < changed(run)
-    # 16 x 16 positions are tuned as words are, which are not
+    # 16 x 16 positions are tuned, word embeddings are not
     assert run.trained_parameters == sum(one.size for one in run.model.frozen.values())
     assert run.forward_work == 1
 
@@ -75,7 +75,7 @@ def test_a_mask_s_weights_alone_beside_nf4(tuning, classifier):
     for layer, chosen in mask.items():
         name = names[f"{layer.removeprefix('encoder.')}.weight"]
         base, own = (one.model.frozen[name].reshape(-1) for one in (run, fine))
-        # they are those of 18 bits, and no others have moved
+        # the 18-bit tensors, and no others, have moved
         assert (base[chosen] == own[chosen]).all()
         assert (base != own).any() == (layer != "head")
         assert set(np.flatnonzero(moved[name].reshape(-1) != base)) <= set(chosen.tolist())
@@ -125,7 +125,7 @@ def test_the_folder_s_tensors_as_the_hardware_computed_them(tuning, tiny_transfo
     tuned = run.tensors_in(state)
     assert len(tuned) == len(run.names)
     assert all((found[name] == one).all() for name, one in tuned.items())
-    # a folder of them is the tuned model
+    # a folder with these tensors is the tuned model
     shutil.copytree(tiny_transformer, tmp_path, dirs_exist_ok=True)
     kept = {name: torch.from_numpy(one) for name, one in found.items() if not name.startswith("head.")}
     save_file(kept, tmp_path / "model.safetensors")

@@ -1,4 +1,4 @@
-"""Prompts with label words: their tokens, what is cut, the rows of the head, and what is refused."""
+"""Prompts with label words: tokens, truncation, rows of the head, refusals."""
 
 import shutil
 from copy import deepcopy
@@ -44,7 +44,7 @@ def test_of_a_longer_text_the_sentence_is_cut(tokenizer):
     assert cut == 1
     assert tokens[1].tolist() == [*whole[0, :5], *whole[0, -2:]]
     assert WORDS.tokens_of(tokenizer, SENTENCES[1:2], 11)[1] == 0
-    # of a pair the longer one, then both
+    # the longer sentence of a pair is cut first, then both
     for pair, most, text in (
         (("the film , the film", "good"), 8, "<s>the film , It was good ."),
         (("the film", "very good , film , plot"), 9, "<s>the film It was very good , ."),
@@ -98,7 +98,7 @@ def test_logits_are_the_library_s_of_the_next_word(tiny_decoder, base):
     np.testing.assert_allclose(integers, expected, atol=1e-3 if base == "18-bit" else 0.05)
     assert not narrow.saturations
     errors = model.base(base).errors
-    assert errors[len(model.network.operations) - 1, "weight"] < 1e-3  # a head is not in four bits
+    assert errors[len(model.network.operations) - 1, "weight"] < 1e-3  # a head is not quantised to four bits
 
 
 def test_models_without_a_head_of_words_are_refused(tiny_transformer):

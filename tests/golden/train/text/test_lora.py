@@ -1,4 +1,4 @@
-"""LoRA on the library's models: it begins as the model, trains adapters alone, and their number is the shapes'."""
+"""LoRA on the library's models: starts as the model, trains adapters only, count given by shapes."""
 
 import pytest
 import torch

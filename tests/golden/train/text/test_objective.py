@@ -13,7 +13,6 @@ from fabtune.golden.train.zo.schedule import Schedule
 
 @pytest.fixture
 def generic(tmp_path):
-    """Passages."""
     rng = np.random.default_rng(0)
     words = np.array(["film", "plot", "cast", "score", "good", "bad", "very"])
     path = tmp_path / "generic.txt"
@@ -23,7 +22,7 @@ def generic(tmp_path):
 
 @pytest.mark.parametrize(
     ("method", "parameters"),
-    # with a pool of fewer numbers per cycle than lanes, weights of a row share numbers: docs/zo.md
+    # a pool with fewer numbers per cycle than lanes makes weights of a row share numbers: docs/zo.md
     [
         pytest.param("mezo", (), marks=pytest.mark.slow),
         ("pezo-pool", ("pool.size=4064", "pool.p=32")),
@@ -48,7 +47,7 @@ def test_generic_text_and_the_task_select_different_weights(classifier, task, ge
     objective = TextObjective(classifier, task, generic)
     scores = [squared_gradients(classifier, objective.losses(kind)) for kind in ("generic", "task")]
     assert scores[0]["encoder.encoder.layer.0.attention.self.query"].any()
-    assert not scores[0]["head"].any()  # no head in the loss of embeddings
+    assert not scores[0]["head"].any()  # the embedding loss does not use the head
     assert scores[1]["head"].any()
 
 

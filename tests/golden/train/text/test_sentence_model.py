@@ -1,4 +1,4 @@
-"""The sentence classifier's normal form and its integers, against the classifier of PyTorch."""
+"""Normal form and integers of the sentence classifier, compared with PyTorch's classifier."""
 
 import shutil
 
@@ -56,7 +56,7 @@ def test_a_head_of_prompts_is_not_nf4(tiny):
 
 
 def test_minilm_in_integers(task):
-    """Logits are cosines times 20; those of NF4 are what the weights are, a tenth off."""
+    """Logits are cosines times 20; NF4 weights put them a tenth off."""
     prompts = ("How far is it?", "What is it?", "Who is it?")
     model, reference = sentence_model(default_folder(), prompts), TextClassifier(default_folder(), prompts)
     with torch.no_grad():
@@ -89,7 +89,7 @@ def test_fewer_positions_than_tokens(tmp_path, tiny_transformer):
 
 
 def test_a_tokenizer_that_is_missing(tmp_path, tiny_transformer):
-    """The library itself makes one to which all words are unknown."""
+    """The library substitutes one to which all words are unknown."""
     for name in ("config.json", "model.safetensors"):
         shutil.copy(tiny_transformer / name, tmp_path)
     for read in (sentence_model, TextClassifier):
@@ -118,7 +118,7 @@ def test_padding_inside_a_sentence_is_refused_where_positions_leave_it_out(tmp_p
 
     shutil.copytree(tiny_transformer, tmp_path, dirs_exist_ok=True)
     sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
-    # the tokenizer's unknown word has the number of RoBERTa's padding
+    # the tokenizer's unknown word has RoBERTa's padding number
     RobertaModel(RobertaConfig(vocab_size=16, max_position_embeddings=20, **sizes)).save_pretrained(tmp_path)
     model = sentence_model(tmp_path, ("it was bad", "it was good"))
     assert model.tokens(["the film"]).shape == (1, 2)

@@ -33,13 +33,13 @@ AT_ONCE = 16
 
 
 def last(network, tensors, inputs, lengths, first, end=None):
-    """Outputs of the last operation, or of that before `end`."""
+    """Outputs of the last operation, or of the operation before `end`."""
     found = tensor_outputs(network, tensors, inputs, lengths, first)
     return next(one for number, one in found if number + 1 == (end or len(network.operations)))
 
 
 class FloatTwin:
-    """The job in float32, deltas folded as in the integers; what is below the first tuned operation is kept."""
+    """The job in float32, deltas folded as in integers; outputs below the first tuned operation are cached."""
 
     def __init__(self, model, parameters, source):
         self.order, self.network = model.order, model.transformer.network
@@ -49,7 +49,7 @@ class FloatTwin:
         self.total = np.zeros(self.table.shape)
 
     def lower(self, words, tokens):
-        """What passes of each sentence: (tokens, features)."""
+        """Values passing the cut per sentence, (tokens, features)."""
         found = []
         for at in range(0, len(tokens), AT_ONCE):
             there = tokens[at : at + AT_ONCE] >= 0
@@ -71,7 +71,7 @@ class FloatTwin:
         )
 
     def step(self, lower, labels, position):
-        """Move along a perturbation, and return the slope."""
+        """Move along a perturbation; returns the projected gradient."""
         z = self.table.at(position) * 2.0**-self.table.fraction
         wanted = torch.from_numpy(labels)
         losses = [

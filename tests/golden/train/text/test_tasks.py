@@ -23,7 +23,7 @@ def mine(tmp_path):
 
 @pytest.fixture
 def kshot(tmp_path):
-    """LM-BFF's layout: a tab-separated task with a headline, one with commas, and a full set with blanks."""
+    """LM-BFF's layout: a tab-separated task with a header, one with commas, and a full set with blanks."""
     for seed in SEEDS:
         for name, ending, lines in (
             ("SST-2", "tsv", ["sentence\tlabel", f"dull , of {seed}\t0", f"fine , of {seed}\t1"]),
@@ -114,7 +114,7 @@ def test_other_shots_come_from_the_full_set(kshot):
 
 @pytest.fixture
 def pairs(tmp_path):
-    """LM-BFF's RTE and MNLI, of which the second has more columns and no test set, and RTE's full set."""
+    """LM-BFF's RTE and MNLI, the latter with more columns and no test set, and RTE's full set."""
     rte = ["index\tsentence1\tsentence2\tlabel", '4\tA "b" c\tD\tentailment', "5\tE\tF .\tnot_entailment"]
     mnli = ["index\tgenre\tsentence1\tsentence2\tlabel1\tgold_label"]
     mnli += [f"1\tx\tA\t{label} b\tneutral\t{label}" for label in ("neutral", "entailment", "contradiction")]

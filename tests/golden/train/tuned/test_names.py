@@ -1,4 +1,4 @@
-"""Names that layers and tensors have, or get: a run is read as it was tuned, and exported, whatever they are."""
+"""Layer and tensor names: a run is read and exported under any names."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ from .test_network import TASKS, logits_of, tuned_by
 
 
 class Called(nn.Module):
-    """Functions beside children of the same name, one of which is not called."""
+    """Functions next to equally named children, one of them unused."""
 
     def __init__(self):
         super().__init__()
@@ -62,7 +62,7 @@ WEIGHTS = (
 
 
 def chain_of(path, titles, weights):
-    """A file of linear layers of these names, and ReLUs."""
+    """A file of linear layers with these names, and ReLUs."""
     nodes, constants, source = [], {}, "x"
     for number, (title, weight) in enumerate(zip(titles, weights, strict=True)):
         constants |= {weight: array(4, 4, scale=0.6), f"bias of {number}": array(4)}
@@ -74,7 +74,7 @@ def chain_of(path, titles, weights):
 
 
 def test_any_names_leave_in_every_file(tmp_path):
-    """Names that module, ONNX or NPZ have for something else, or that are no names there."""
+    """Names reserved or invalid in module, ONNX or NPZ."""
     network, module = onnx_network(chain_of(tmp_path / "mine.onnx", TITLES, WEIGHTS))
     rng = np.random.default_rng(0)
     adapters = [

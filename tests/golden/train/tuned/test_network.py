@@ -1,4 +1,4 @@
-"""Tuned networks on the way back: PyTorch and ONNX against golden's integers, in every bit what was tuned."""
+"""Tuned networks exported: PyTorch and ONNX compared with golden integers, tuned tensors bit by bit."""
 
 from dataclasses import replace
 
@@ -43,7 +43,7 @@ TASKS = {shape: Task("noise", *(samples_of(shape, count) for count in (1, 40, 60
 
 
 def tuned_by(tmp_path, module, shape, method, engine):
-    """Tune a module, save the run as the command does, and read it: what was tuned, and the tuning."""
+    """Tune a module, save and read the run; returns the run, and the tuning."""
     network, task = network_of(module, shape, "mine"), TASKS[shape]
     if method == "pezo-otf":
         settings = core_settings(ZoSettings(method, 1e-2, 2.0**-10, Schedule(4, 8)))
@@ -59,14 +59,14 @@ def tuned_by(tmp_path, module, shape, method, engine):
 
 
 def logits_of(tuning, samples):
-    """Logits of the tuning itself, in float."""
+    """Float logits of the tuning itself."""
     if isinstance(tuning, IntegerTuning):
         return Q8_16.to_float(tuning.integers.job.logits(Converter().samples(samples)))
     return tuning.engine.logits(samples)
 
 
 def cases(methods, *quick):
-    """All modules by all methods; slow but for the ResNet, which has every kind of batch norm, by the quick ones."""
+    """All modules and methods; slow except the ResNet, with every kind of batch norm, by the quick methods."""
     return [
         pytest.param(make, one, marks=[] if make is Residual and one in quick else pytest.mark.slow)
         for make in SHAPES
@@ -99,7 +99,7 @@ ONE = AdapterSettings("ft-bias-last", "golden", epochs=1, rate=0.2)
 
 @pytest.mark.parametrize(("make", "method"), cases(("ft-last", "ft-bias-last", "lora-last", "pezo-otf"), "pezo-otf"))
 def test_a_state_dict_for_the_users_own_class(tmp_path, make, method):
-    """Loaded strictly, its batch norm folds to golden's integers."""
+    """Loaded strictly, its batch norm folds to the golden integers."""
     module, shape = drawn(make), SHAPES[make]
     tuned, tuning = tuned_by(tmp_path, module, shape, method, "golden")
     export(tuned, "pytorch", tmp_path / "mine.pt")
@@ -175,7 +175,7 @@ def test_programs_and_onnx_run_the_adapters(tmp_path, make, method):
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["onnx", "pt2"])
 def test_exports_are_networks_again(tmp_path, ending):
-    """With norms that could not be folded, of maps, of features and of features in another order, and adapters."""
+    """With unfolded norms of maps, features and reordered features, and adapters."""
     tuned = adapted(drawn(Normed))
     samples = torch.from_numpy(RNG.normal(0, 1, (5, 1, 8, 8)).astype(np.float32))
     for own in (tuned, replace(tuned, adapters=())):
@@ -187,7 +187,7 @@ def test_exports_are_networks_again(tmp_path, ending):
 
 
 class Normed(nn.Module):
-    """Batch norms behind ReLUs and behind a flatten of channels last."""
+    """Batch norms after ReLUs and after a channels-last flatten."""
 
     def __init__(self):
         super().__init__()
@@ -200,7 +200,7 @@ class Normed(nn.Module):
 
 
 def adapted(module):
-    """A network with two adapters that read convolution and norm, and are added to the logits."""
+    """A network with two adapters on convolution and norm, added to the logits."""
     sizes = {0: 64, 2: 144}
     adapters = [
         LowRankAdapter(at, RNG.normal(0, 0.1, (2, inputs)), RNG.normal(0, 1, (3, 2)), skips=True)

@@ -1,6 +1,6 @@
-"""Random names and weights that are computed, or shared: what is imported is right, and returns under names of its own.
+"""Random names and computed or shared weights: imports are correct, and exports use distinct names.
 
-`pytest -m slow` of this file, against onnxruntime and PyTorch.
+`pytest -m slow` on this file compares with onnxruntime and PyTorch.
 """
 
 import copy
@@ -43,18 +43,18 @@ JOINTS = ("", ".", "/", "//", "_", "::", " ")
 
 
 def title(rng):
-    """Name of up to three parts, which may be empty."""
+    """Name of up to three possibly empty parts."""
     found = "".join(str(rng.choice(PARTS)) + str(rng.choice(JOINTS)) for _ in range(rng.integers(1, 4)))
     return found + str(rng.choice(["", ".weight", ".bias", ".lora_a"]))
 
 
 class Chain:
-    """Products of vectors in a row, whose weights are computed in several ways; some values are used twice.
+    """Vector products in series, with weights computed in several ways; some values are used twice.
 
     Attributes
     ----------
     shared : bool
-        Whether two products have a value of the file in common.
+        True if two products share a value of the file.
     """
 
     def __init__(self, seed):
@@ -101,7 +101,7 @@ class Chain:
         return found
 
     def weight(self):
-        """A square matrix, computed of tensors of the file."""
+        """A square matrix computed from tensors of the file."""
         whole = [
             name for name in self.numbers if name in self.constants and self.numbers[name].shape == (2 * SIZE, SIZE)
         ]
@@ -137,7 +137,7 @@ def changed(tuned, rng):
 
 
 def assert_names_of_its_own(tuned):
-    """No two stages have a tensor of one name, those included that the user does not have."""
+    """No two stages share a tensor name, including tensors that the user lacks."""
     names = [{*one.names, *(f"{one.title}.{kind}" for kind in TUNED_KINDS)} for one in tuned.stages]
     assert len(set.union(*names)) == sum(map(len, names))
     for own, stage in zip(names, tuned.stages, strict=True):
@@ -177,7 +177,7 @@ def test_files(tmp_path, block):
 
 
 class Mixed(nn.Module):
-    """Children and tensors of random names; each step calls a child, or a function on tensors."""
+    """Children and tensors with random names; each step calls a child, or a function on tensors."""
 
     def __init__(self, seed):
         super().__init__()

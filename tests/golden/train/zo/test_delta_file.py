@@ -1,4 +1,4 @@
-"""Delta files: the tuned model again, sums of runs, and what does not fit."""
+"""Delta files: restoring the tuned model, sums of runs, mismatches."""
 
 import json
 
@@ -28,7 +28,7 @@ def module_of(seed=0, dtype=torch.float32):
 
 
 def tuned(generator="otf8", seed=0, steps=50, position=0, dtype=torch.float32, settings=()):
-    """A run: base, the state after it, and the delta."""
+    """A run: base, final state, and the delta."""
     module = module_of(dtype=dtype)
     base = {name: one.detach().clone() for name, one in module.state_dict().items()}
     trained = {name: one for name, one in module.named_parameters() if one.requires_grad}
@@ -84,7 +84,7 @@ def test_two_runs_add_up_and_one_is_taken_away_again():
         np.rint(part.applied(base)["0.weight"].double().numpy() * 2**28).astype(np.int64) - integers
         for part in (one, two, both)
     ]
-    # floats have 24 bits: each of the three is rounded
+    # floats have 24 bits: all three are rounded
     assert np.abs(steps[0] + steps[1] - steps[2]).max() <= 3 * 2**4
 
 

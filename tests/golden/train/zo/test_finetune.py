@@ -26,14 +26,13 @@ def samples(count, seed, shift=0.0):
 
 @pytest.fixture
 def objective():
-    """A small network that has learnt nothing."""
+    """A small untrained network."""
     torch.manual_seed(0)
     module = nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 2))
     return NetworkObjective(module, Task("clouds", samples(80, 0), samples(80, 1, 0.3), samples(80, 2, 0.3)))
 
 
 def settings(method, **changes):
-    """Quick ones."""
     return ZoSettings(method, **({"rate": 2e-2, "schedule": Schedule(120, 16)} | changes))
 
 

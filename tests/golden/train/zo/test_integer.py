@@ -1,4 +1,4 @@
-"""The zeroth-order job from floats: it learns, and one step after the other is the job's."""
+"""Zeroth-order job from floats: it learns, and step by step equals the job."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from fabtune.golden.train.zo.schedule import Schedule
 
 @pytest.fixture(scope="module")
 def start():
-    """Drifted digits, and a network that was trained upright."""
+    """Drifted digits, and a network trained upright."""
     task, network = task_of("digits", drift="camera", seed=0), preset("digits")
     module, _ = pretrained(network, task.pretrain, Pretraining(40, seed=0))
     return task, network, folded(network, module)

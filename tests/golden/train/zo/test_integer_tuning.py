@@ -1,4 +1,4 @@
-"""Zeroth-order runs of networks in a core's integers: results, names, what is refused, and delta files."""
+"""Zeroth-order runs of networks in a core's integers: results, names, refusals, delta files."""
 
 import json
 from dataclasses import replace
@@ -106,7 +106,7 @@ FOLDED = {
 
 @pytest.mark.parametrize("name", FOLDED)
 def test_batch_norm_folds_and_returns(name, tmp_path):
-    """What is saved is the module's own state, a bias that it lacks beside it; a delta gives the same from the base."""
+    """The saved state is the module's own, plus a bias it lacks; a delta reproduces it from the base."""
     module = module_of(*FOLDED[name]).eval()
     state = {key: one.clone() for key, one in module.state_dict().items()}
     tuning = tuning_of(replace(SETTINGS, schedule=Schedule(20)), module)

@@ -1,4 +1,4 @@
-"""The optimisers: MeZO's formula by hand, resuming, convergence with every source, and refusals."""
+"""Optimisers: MeZO's formula by hand, resuming, convergence with every source, refusals."""
 
 import io
 import math
@@ -34,7 +34,7 @@ CASES = [(name, kind) for name in SOURCES for kind in (None, Q4_28) if not kind 
 
 
 class Task:
-    """A small classification that a network has not learnt yet, all samples in every loss."""
+    """A small classification for an untrained network, all samples in every loss."""
 
     def __init__(self, seed=0, dtype=torch.float32):
         torch.manual_seed(seed)
@@ -91,7 +91,7 @@ def test_unscaled_uniform_numbers_are_slower_in_the_unit_interval_and_collapse_a
 
 
 def mezo_step(task, source, position, lr, eps, decay):
-    """MeZO's step as its authors write it, z in place of the draw: perturb, perturb back, restore, update."""
+    """MeZO's published step with given z: perturb, perturb back, restore, update."""
     parameters = list(task.model.named_parameters())
 
     def z():
@@ -144,7 +144,7 @@ def test_an_integer_step_is_goldens_perturbation_times_a_coefficient():
 
 
 def test_a_run_of_integer_steps_is_their_sum():
-    """What a server does with positions and coefficients alone."""
+    """As on a server, from positions and coefficients only."""
     task, server = Task(), Task()
     optimiser = PeZO(task.model.parameters(), OTF14, fraction=10, lr=1e-2, queries=3, format=Q4_28)
     moves = []
@@ -159,7 +159,7 @@ def test_a_run_of_integer_steps_is_their_sum():
 
 
 def test_queries_are_averaged():
-    """On a linear loss a slope is exact: the step is the mean of slope times z over the queries."""
+    """With a linear loss a projected gradient is exact: the step is the mean over the queries."""
     parameter = nn.Parameter(torch.zeros(50, dtype=torch.float64))
     direction = torch.arange(50, dtype=torch.float64)
     optimiser = PeZO([parameter], POOL, lr=0.1, queries=5, eps=0.01)

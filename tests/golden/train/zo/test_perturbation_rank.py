@@ -65,7 +65,7 @@ def test_as_many_numbers_as_lanes_are_taken():
 
 
 def test_all_perturbations_of_a_pool_span_its_rows():
-    """The cheap pool's 4,088 numbers have 511 shifts, and the offset that all have in common is one of them."""
+    """The small pool's 4,088 numbers have 511 shifts; their common offset is one of them."""
     pool = PoolSpec()
     weights = pool.rows * pool.p
     shifts = np.array([draw_perturbation(pool, start, weights, pool.p) for start in range(pool.rows)]) / 2**10

@@ -1,4 +1,4 @@
-"""Zeroth-order tuning of a transformer on samples: what its integers are, and what of it is kept."""
+"""Zeroth-order tuning of a transformer on samples: integers, and cached work."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Sources of perturbations compared with golden's integers, and independent ones with their distributions."""
+"""Perturbation sources compared with golden integers; independent sources with their distributions."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_a_models_vector_is_goldens_element_for_element(name, lanes, device):
 
 
 def test_long_joint_periods_are_read_along_diagonals():
-    """The two ways of reading are both exercised above, and over several periods of one generator here."""
+    """Covers both ways of reading, over several periods of one generator."""
     spec = SPECS["otf14"]
     assert spec.period * 32 > FLAT_LIMIT > SPECS["otf8"].period * 100
     weights = 33 * spec.scale.urng.lfsr.period + 1234
@@ -73,7 +73,7 @@ def test_long_joint_periods_are_read_along_diagonals():
 
 @pytest.mark.parametrize("name", ["pool", "otf8", "otf14"])
 def test_the_numbers_are_those_on_the_cores_stream(name):
-    """What `verify` holds the RTL against, word for word after reset."""
+    """The reference of `verify` for the RTL, word by word after reset."""
     spec, lanes, words = SPECS[name], 32, 300
     stream = spec.run({}, words)["o"]
     numbers = stream["number"] if name == "pool" else (2 * stream["number"] + 1) * stream["scale"]
@@ -100,7 +100,7 @@ def test_the_next_perturbation_starts_where_the_last_ended(source):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("source", INDEPENDENT, ids=repr)
 def test_independent_numbers_are(source, device):
-    """Mean, variance and kurtosis within five standard errors, and blocks that know nothing of each other."""
+    """Mean, variance and kurtosis within five standard errors; uncorrelated blocks."""
     count = 16 * source.block
     values = source.draw(9, count, device=device).double().cpu()
     variance, kurtosis = {Gaussian: (1, 3), Rademacher: (1, 1), Uniform: (1 / 3, 9 / 5)}[type(source)]

@@ -1,4 +1,4 @@
-"""A transformer's job against the integers of the PyTorch optimiser, replayed step by step; its run and its deltas."""
+"""A transformer's job compared with the PyTorch optimiser's integers, step by step; its run and deltas."""
 
 from dataclasses import replace
 
@@ -45,7 +45,7 @@ def encoder_model(**settings):
 @pytest.mark.parametrize(("made", "sensitive"), [(encoder, False), (decoder, False), (encoder, True)])
 @pytest.mark.parametrize("steps", [10, pytest.param(200, marks=pytest.mark.slow)])
 def test_the_job_is_the_optimiser_s_integers(made, sensitive, steps):
-    """Weights of 32-bit integers in the order of the words, moved by PyTorch, give all slopes and deltas again."""
+    """32-bit integer weights in word order, moved by PyTorch, reproduce all projected gradients and deltas."""
     model = integer_model(made(), embeddings=sentences(count=20)[1])
     if sensitive:
         places = {name: np.arange(0, one.size, 9) for name, one in model.frozen.items() if is_weight(name)}

@@ -60,7 +60,7 @@ def test_perturb_and_undo_return_the_bits(name, dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_floats_drift(dtype):
-    """Perturb and restore as MeZO does in place: after 20 steps without any update weights have changed."""
+    """MeZO's in-place perturb and restore: after 20 steps without update the weights have changed."""
     weights = FloatWeights(tensors(dtype), SOURCES["pool"])
     before = [one.clone() for one in weights.tensors]
     for step in range(20):
@@ -114,12 +114,12 @@ def test_a_thousand_steps_are_one_short_vector(name, largest):
 
 
 def test_sums_of_steps_can_be_added():
-    """A server may add clients' sums, in any order, before it applies them."""
+    """A server may add clients' sums in any order before applying them."""
     source, made = SOURCES["otf8"], steps(30)
     parts = source.accumulate(made[:11]) + source.accumulate(made[11:])
     assert torch.equal(parts, source.accumulate(reversed(made)))
     assert not source.accumulate([]).any()
-    # the same position modulo the period is the same perturbation
+    # equal positions modulo the period give equal perturbations
     one, two = 5, 5 + 3 * source.spec.period
     assert torch.equal(source.accumulate([(one, 7), (two, -4)]), source.accumulate([(one, 3)]))
 

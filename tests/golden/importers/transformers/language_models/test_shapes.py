@@ -1,6 +1,4 @@
-"""Networks from sizes only: equal to those of folders with weights; published networks have their known parameter
-counts.
-"""
+"""Networks from sizes only equal those of folders; published networks have their known parameter counts."""
 
 import json
 from math import prod
