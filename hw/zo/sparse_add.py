@@ -54,7 +54,7 @@ class Corrections(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the FIFO and its output register, in one long method: every flag depends on the same correction."""
+        """Build the FIFO and its output register; longer than most, as every flag depends on the same correction."""
         m = Module()
         spec = self.spec
         m.submodules.fifo = fifo = Fifo(layout(spec.streams()["sparse"]), spec.queue)
@@ -120,7 +120,7 @@ class SparseAdd(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Build the RTL, in one long method: all stages share the output's handshake."""
+        """Build the RTL; longer than most, as all stages share the output's handshake."""
         m = Module()
         spec = self.spec
         lanes = spec.streams()["i"].fields[0]

@@ -33,7 +33,7 @@ class ProgramSequencer(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Build the RTL, in one long method: the states of a single state machine share all registers."""
+        """Build the RTL; longer than most, as the states of a single state machine share all registers."""
         m = Module()
         spec, command = self.spec, self.command.payload
         m.submodules.memory = instructions = ram(platform, spec.memories[0])

@@ -75,7 +75,7 @@ class AttentionBlocks(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the state machine, in one long method: its states share all registers."""
+        """Build the state machine; longer than most, as its states share all registers."""
         m = Module()
         offer = self.operation.payload
         held = Signal(layout(self.spec.streams()["operation"]), reset_less=True)

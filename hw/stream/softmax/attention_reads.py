@@ -157,11 +157,11 @@ class QueryReads(wiring.Component):
         begins, last_query, last_line, last_tile = Signal(reset_less=True), Signal(), Signal(), Signal()
         lanes, columns = (exact_log2(size) for size in (spec.lanes, spec.columns))
         # causal diagonal: the query at the next tile's first key, and its value for the first tile
-        diagonal, diagonal_start = (
-            Signal(signed(len(block.keys) + 2), name=name, reset_less=True) for name in ("diagonal", "diagonal_start")
+        diagonal, origin = (
+            Signal(signed(len(block.keys) + 2), name=name, reset_less=True) for name in ("diagonal", "origin")
         )
         next_first = Mux(self.settings.causal & ~diagonal[-1], diagonal, 0)
-        next_diagonal = diagonal + Mux(block.contexts, spec.lanes, spec.columns)
+        moved = diagonal + Mux(block.contexts, spec.lanes, spec.columns)
         move, order_moves = (~port.valid | port.ready for port in (self.o, self.order))
         m.d.comb += [
             step.eq(active & Mux(block.contexts, order_moves, move & (~begins | order_moves))),
@@ -176,20 +176,17 @@ class QueryReads(wiring.Component):
             m.d.sync += [Value.cast(block).eq(Value.cast(phase)), line.eq(phase.rows), begins.eq(1)]
             m.d.sync += [tile.eq(0), number.eq(0), query.eq(0), first.eq(0)]
             begin = Mux(phase.contexts, spec.lanes, spec.columns) - phase.query
-            m.d.sync += [diagonal.eq(begin), diagonal_start.eq(begin)]
+            m.d.sync += [diagonal.eq(begin), origin.eq(begin)]
         with m.Elif(step):
             m.d.sync += [query.eq(query + 1), begins.eq(last_query)]
             with m.If(last_query & block.contexts):
                 m.d.sync += [tile.eq(Mux(last_tile, 0, tile + 1)), number.eq(number + last_tile)]
-                m.d.sync += [
-                    first.eq(Mux(last_tile, 0, next_first)),
-                    diagonal.eq(Mux(last_tile, diagonal_start, next_diagonal)),
-                ]
+                m.d.sync += [first.eq(Mux(last_tile, 0, next_first)), diagonal.eq(Mux(last_tile, origin, moved))]
             with m.Elif(last_query & ~last_line):
                 m.d.sync += [number.eq(number + 1), line.eq(line + self.settings.stride), query.eq(first)]
             with m.Elif(last_query):
                 m.d.sync += [number.eq(0), tile.eq(tile + 1), line.eq(block.rows)]
-                m.d.sync += [query.eq(next_first), first.eq(next_first), diagonal.eq(next_diagonal)]
+                m.d.sync += [query.eq(next_first), first.eq(next_first), diagonal.eq(moved)]
         m.d.sync += active.eq(take | (active & ~final))
         read, tile_order = data_register(m, self.o.payload, "read"), data_register(m, self.order.payload, "tile_order")
         with m.If(move):

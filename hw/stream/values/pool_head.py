@@ -105,7 +105,7 @@ class PoolHead(wiring.Component):
     ) -> None:
         """Run an operation: each sentence, or each pass of a row.
 
-        One long method, as the states of a single state machine share all registers.
+        Longer than most, as the states of a single state machine share all registers.
         """
         settings, sentence = self._settings, self.sentences.payload
         step, count, fresh = Signal(range(PASSES)), Signal.like(average.count, reset_less=True), Signal(reset_less=True)

@@ -119,7 +119,7 @@ class ValueWalk(wiring.Component):
     def _walk(self, m: Module, into: Any) -> None:
         """Iterate over groups and rows, or over positions, sentences and groups; output a job per step.
 
-        One long method, as the states of a single state machine share its counters.
+        Longer than most, as the states of a single state machine share its counters.
         """
         spec, operation = self.spec, self.operation
         step, free, job = into.valid, into.ready, into.payload

@@ -33,7 +33,7 @@ class TensorSequencer(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Build the RTL, in one long method: the states of a single state machine share all registers."""
+        """Build the RTL; longer than most, as the states of a single state machine share all registers."""
         m = Module()
         spec = self.spec
         held = Signal(layout(spec.streams()["operation"]), reset_less=True)

@@ -34,7 +34,7 @@ class TileDequant(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Track a beat's position in its record, in one long method: all flags depend on this position."""
+        """Track a beat's position in its record; longer than most, as all flags depend on this position."""
         m = Module()
         spec, beats = self.spec, self.beats
         active, final, remaining = Signal(), Signal(), Signal(LENGTH_BITS)

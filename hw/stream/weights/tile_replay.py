@@ -68,7 +68,7 @@ class TileReplay(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Fill one bank while the other is read, in one long method: all flags depend on the two banks."""
+        """Fill one bank while the other is read; longer than most, as all flags depend on the two banks."""
         m = Module()
         spec, w = self.spec, self.w
         fill, drain = Signal(), Signal()

@@ -32,7 +32,7 @@ class TileWeights(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Fill, correct and hand over tiles, in one long method: all registers describe one tensor's state."""
+        """Fill, correct and hand over tiles; longer than most, as all registers describe one tensor's state."""
         m = Module()
         spec = self.spec
         m.submodules.dequant = dequant = TileDequant(spec.dequant)
@@ -175,7 +175,7 @@ class TileWeights(wiring.Component):
     ) -> "Values":
         """Add offsets of both signs to a value a cycle: a due correction, or the next value of a vector.
 
-        One long method, as both share a single pipeline.
+        Longer than most, as both share a single pipeline.
         """
         spec, v, vector = self.spec, self.v, dequant.v.payload
         enough, taken, end, final = Signal(), Signal(), Signal(), Signal()
