@@ -44,7 +44,7 @@ MUTATED := urng scale pool perturb gaussian_array pezo nf4_quant nf4_dequant spa
 MUTATED_PARTS := rounding bursts
 # these simulate for long: smaller ones, and fewer words
 MUTATED_LARGE := "axi_read burst=4 depth=8" "tile lanes=4" "weight_path lanes=8 index_bits=10" "mac lanes=16 columns=1 terms=16" \
-	"fc inputs=33 outputs=9 columns=2 lanes=16 relu=false" "conv channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16" \
+	"fc inputs=33 outputs=9 columns=2 lanes=16 activation=none" "conv channels=5 height=6 width=7 padding=0 outputs=9 columns=2 lanes=16" \
 	"depthwise channels=18 height=3 width=3 lanes=16 columns=2" \
 	"adapter inputs=37 classes=3 batch=2 lanes=16 columns=2 rank=2" \
 	"pool_head lanes=8 columns=4 rows=64 wide_rows=128 sums=16" "linear_sequencer sums=4" \

@@ -1,4 +1,4 @@
-"""Small cores that many tests share, so that each is generated and compiled once."""
+"""Small cores shared by many tests, so that each is generated and compiled once."""
 
 import itertools
 import operator
@@ -22,19 +22,19 @@ OPTIONS = {
     "early_stop": True,
     "validation": True,
 }
-"""All that `instantft` has by choice."""
+"""All optional features of `instantft`."""
 ONE_STAGE = {"network": "16 fc4", "lanes": 16, "columns": 2}
-"""Settings of the smallest cores, for tests that read what is generated and simulate little."""
+"""Settings of the smallest cores, for tests that mostly read generated files."""
 ADAPTERS = ONE_STAGE | {"rank": 2, "batch": 4, "cache_entries": 64, "ports": 3}
-"""The same for `instantft`, with as many ports as a core has."""
+"""As `ONE_STAGE` for `instantft`, with the maximal number of ports."""
 DEEP = {"network": NETWORK, "lanes": 16, "columns": 2, "cut_rows": 4096}
-"""Settings of another `zotrain`, whose memory at the cut is UltraRAM where there is some."""
+"""Settings of another `zotrain`, whose cut memory is UltraRAM where available."""
 SMALLER = {
     "adapter": "inputs=37 classes=2 batch=2 lanes=16 columns=2 rank=1",
-    "fc": "inputs=33 outputs=5 columns=2 relu=false",
-    "conv": "channels=3 height=5 width=6 padding=0 outputs=5 pool=1 relu=false columns=2 lanes=16",
-    # more parts than words
-    "depthwise": "channels=16 height=3 width=3 kernel=2,1 padding=0 relu=false columns=2 lanes=16",
+    "fc": "inputs=33 outputs=5 columns=2 activation=none",
+    "conv": "channels=3 height=5 width=6 padding=0 outputs=5 pool=1 activation=none columns=2 lanes=16",
+    # more sums than words
+    "depthwise": "channels=16 height=3 width=3 kernel=2,1 padding=0 activation=none columns=2 lanes=16",
     "gaussian_array": "n=1 form=sum",
     "nf4_dequant": "lanes=3 scales=5 tag=7",
     "context_scale": "lanes=3 queries=2 keys=4 tag=5",
@@ -66,11 +66,11 @@ SMALLER = {
     "pool_head": "lanes=8 columns=4 rows=64 wide_rows=128 sums=16",
     "rotary": "lanes=8 columns=4 rows=512 wide_rows=128 sums=16 width=32",
 }
-"""Settings of blocks whose defaults are large, which benches, readers of the Verilog and `emit` share."""
+"""Smaller settings for blocks with large defaults, shared by benches, Verilog readers and `emit`."""
 
 
 def task(spec, **settings):
-    """Make a task of a user's for a core: random weights, few samples as the core reads them."""
+    """A user's task for a core: random weights, few samples in the core's format."""
     rng, network = np.random.default_rng(5), spec.described
 
     def samples(count):
@@ -83,33 +83,32 @@ def task(spec, **settings):
 
 
 def words(settings):
-    """List settings as `build` takes them."""
+    """Settings as arguments of `build`."""
     return [f"{name}={value}" for name, value in settings.items()]
 
 
 def options(settings):
-    """List settings as the command line takes them."""
+    """Settings as command-line options."""
     return [word for setting in words(settings) for word in ("--set", setting)]
 
 
 def instantft(**settings):
-    """Build the specification of an `instantft`."""
     return InstantftSpec(**({"network": NETWORK, "lanes": 16, "batch": 4, "cache_entries": 64} | settings))
 
 
 def zotrain(**settings):
-    """Build the specification of a `zotrain`, whose network may be cut."""
+    """Spec of a `zotrain`, optionally with a cut network."""
     return ZotrainSpec(**({"network": NETWORK, "lanes": 16, "cut_rows": 72} | settings))
 
 
 def zostream(**settings):
-    """Build the specification of a `zostream`, the smallest that runs the networks of its trials."""
+    """Spec of the smallest `zostream` that runs the networks of its stress tests."""
     sizes = {"lanes": 8, "columns": 4, "rows": 512, "wide_rows": 512, "sums": 32, "norm_lanes": 4}
     return ZostreamSpec(**(sizes | {"features": 64, "operations": 32, "classes": 4} | settings))
 
 
 def single_axis(*axes):
-    """List combinations of parameters, each axis with its base first: what is off it in two is for the slow tests."""
+    """Parameter combinations, each axis with its base first; combinations off base in two axes are slow tests."""
     axes = [[*axis] for axis in axes]
     bases = [axis[0] for axis in axes]
     return [
@@ -119,5 +118,5 @@ def single_axis(*axes):
 
 
 def with_slow(names, slow=("zostream",)):
-    """List parameters of a test, some for the slow tests: by default the largest core, which compiles for minutes."""
+    """Test parameters, some marked slow: by default the largest core, which compiles for minutes."""
     return [pytest.param(one, marks=pytest.mark.slow) if one in slow else one for one in names]

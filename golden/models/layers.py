@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .activations import Activation
+
 Shape = tuple[int, ...]
 """Shape of one sample: (channels, height, width) or (features,)."""
 Pair = tuple[int, int]
@@ -80,22 +82,6 @@ class BatchNorm:
     """Batch norm; must directly follow a layer with weights, into which it is folded."""
 
 
-@dataclass(frozen=True)
-class Relu:
-    """ReLU: max(x, 0).
-
-    Parameters
-    ----------
-    limit : float, optional
-        Largest output, as ReLU6 has one.
-    slope : float
-        Factor of what is below 0, from 0 to less than 1: of a leaky ReLU more than 0.
-    """
-
-    limit: float | None = None
-    slope: float = 0.0
-
-
 @dataclass(frozen=True, init=False)
 class MaxPool:
     """Max-pool; rows and columns that do not fill a window are dropped.
@@ -163,7 +149,7 @@ class Concat:
 Weighted = Convolution | Depthwise | Linear
 """Layers with weights, each of which begins a stage."""
 Pool = MaxPool | AveragePool
-Layer = Weighted | BatchNorm | Relu | Pool | Flatten | Add | Concat
+Layer = Weighted | BatchNorm | Activation | Pool | Flatten | Add | Concat
 
 
 def by(sizes: tuple[int, ...]) -> str:

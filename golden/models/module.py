@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import UserError
+from .activations import Activation
 from .batch_norm import NormTensors
 from .element_order import ElementOrder
 from .layers import (
@@ -25,7 +26,6 @@ from .layers import (
     Linear,
     MaxPool,
     Pair,
-    Relu,
     Sides,
     Weighted,
 )
@@ -162,17 +162,16 @@ class PaddedMaxPool(nn.MaxPool2d):
         return functional.max_pool2d(padded, self.kernel_size, self.stride)
 
 
-class LeakyRelu(nn.LeakyReLU):
-    """Leaky ReLU, which may have a largest output."""
+class Activated(nn.Module):
+    """Activation of each value."""
 
-    def __init__(self, limit: float | None, slope: float) -> None:
-        super().__init__(slope)
-        self._limit = limit
+    def __init__(self, activation: Activation) -> None:
+        super().__init__()
+        self._activation = activation
 
-    def forward(self, input: Tensor) -> Tensor:
-        """``input``, below 0 times the slope, at most the limit."""
-        found = super().forward(input)
-        return found if self._limit is None else found.clamp(max=self._limit)
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs of the activation."""
+        return self._activation.floats(x)
 
 
 class Sum(nn.Module):
@@ -211,9 +210,8 @@ def module_of(network: Network) -> NetworkModule:
 
 def _module(layer: Layer, stage: Stage | None) -> nn.Module:
     match layer:
-        case Relu(limit, slope):
-            above = nn.ReLU() if limit is None else nn.Hardtanh(0, limit)
-            return LeakyRelu(limit, slope) if slope else above
+        case Activation():
+            return Activated(layer)
         case MaxPool(size, stride, padding):
             return PaddedMaxPool(size, stride, padding) if any(padding) else nn.MaxPool2d(size, stride)
         case AveragePool(size):

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isfinite, prod
+from math import prod
 from typing import NamedTuple
 
 from ..errors import UserError
+from .activations import Activation, ActivationError
 from .layers import (
     Add,
     AveragePool,
@@ -26,14 +27,10 @@ from .layers import (
     MaxPool,
     Pair,
     Pool,
-    Relu,
     Shape,
     Weighted,
     by,
 )
-
-SLOPE_FRACTION = 16
-"""Fraction bits of a leaky ReLU's slope in integers."""
 
 MOST_VALUES = 1 << 22
 """Values of a sample, or of a layer's outputs: more than the largest published networks of images have (VGG-16: 3.2
@@ -80,7 +77,7 @@ class Stage:
     output_shape : tuple of int
         Output shape after the pool.
     batch_norm : bool
-    activation : Relu or None
+    activation : Activation or None
     pool : MaxPool, AveragePool or None
     source : tuple of int
         Numbers of the stages whose outputs it reads, -1 for the sample: one, or several side by side.
@@ -93,7 +90,7 @@ class Stage:
     computed_shape: Shape
     output_shape: Shape
     batch_norm: bool = False
-    activation: Relu | None = None
+    activation: Activation | None = None
     pool: Pool | None = None
     source: Tensors = (-1,)
     residual: Tensors | None = None
@@ -142,16 +139,13 @@ class Stage:
     def forward_flops(self) -> int:
         """Operations of a sample's forward pass; a multiply-accumulate is two.
 
-        Bias and residual are added to each value, a ReLU compares each, with a limit twice, and with a slope multiplies
-        it; a max-pool of n values
-        makes n - 1 comparisons, an average of n values n - 1 additions and a division.
+        Bias and residual are added to each value, and the activation has `Activation.operations`. A max-pool of n
+        values makes n - 1 comparisons, an average of n values n - 1 additions and a division.
         """
-        relu = self.activation
-        comparisons = 0 if relu is None else 1 + (relu.limit is not None) + (relu.slope > 0)
         pooling = 0
         if self.pool is not None:
             pooling = prod(self.output_shape) * (prod(self.pool.size) - isinstance(self.pool, MaxPool))
-        each = 1 + (self.residual is not None) + comparisons
+        each = 1 + (self.residual is not None) + (0 if self.activation is None else self.activation.operations)
         return 2 * self.macs + prod(self.computed_shape) * each + pooling
 
 
@@ -318,7 +312,7 @@ class _Grouping:
                 self._read(added, number)
             case BatchNorm():
                 self._normalise(value, where)
-            case Relu():
+            case Activation():
                 self._activate(layer, value, where)
             case MaxPool() | AveragePool():
                 self._pool(layer, value, where)
@@ -367,25 +361,23 @@ class _Grouping:
             raise where.error(": batch norm must directly follow a layer with weights")
         self.stages[value.stage] = replace(stage, batch_norm=True)
 
-    def _activate(self, layer: Relu, value: _Value, where: _Place) -> None:
+    def _activate(self, layer: Activation, value: _Value, where: _Place) -> None:
+        title = f": a {layer.name}"
         if len(value.parts) > 1:
-            raise where.error(": a ReLU behind a concatenation has no stage; each of its parts may have one")
+            raise where.error(f"{title} behind a concatenation has no stage; each of its parts may have one")
         if value.stage < 0:
-            raise where.error(": a ReLU must follow a layer with weights")
+            raise where.error(f"{title} must follow a layer with weights")
         stage = self.stages[value.stage]
-        if isinstance(stage.pool, AveragePool):
-            raise where.error(": a ReLU behind an average pool has no hardware; one before it has")
-        if layer.limit is not None and not (isfinite(layer.limit) and layer.limit > 0):
-            raise where.error(f": a limit is above 0, not {layer.limit}")
-        exact = isfinite(layer.slope) and 0 < round(layer.slope * (1 << SLOPE_FRACTION)) < 1 << SLOPE_FRACTION
-        if layer.slope and not exact:
-            raise where.error(f": a slope is 0 or 2**-{SLOPE_FRACTION} to less than 1, not {layer.slope}")
-        both = [one for one in (layer, stage.activation) if one is not None]
-        if len(both) == 2 and all(one.slope for one in both):
-            raise where.error(": a leaky ReLU behind another one has no hardware; multiply their slopes")
-        limits = [one.limit for one in both if one.limit is not None]
-        slope = min(one.slope for one in both)
-        self.stages[value.stage] = replace(stage, activation=Relu(min(limits, default=None), slope))
+        if isinstance(stage.pool, AveragePool) or (stage.pool is not None and not layer.rises):
+            pool = "an average pool" if isinstance(stage.pool, AveragePool) else "a max-pool"
+            raise where.error(f"{title} behind {pool} has no hardware; one before it has")
+        if layer.refusal:
+            raise where.error(f": {layer.refusal}")
+        try:
+            activation = layer if stage.activation is None else layer.behind(stage.activation)
+        except ActivationError as reason:
+            raise where.error(f": {reason}") from None
+        self.stages[value.stage] = replace(stage, activation=activation)
 
     def _pool(self, layer: Pool, value: _Value, where: _Place) -> None:
         title = "a max-pool" if isinstance(layer, MaxPool) else "an average pool"
@@ -428,7 +420,8 @@ class _Grouping:
 
 def _behind(stage: Stage) -> str:
     """Last part of a stage behind its batch norm, or an empty text."""
-    parts = {"pool": stage.pool, "ReLU": stage.activation, "residual": stage.residual}
+    activation = "" if stage.activation is None else stage.activation.name
+    parts = {"pool": stage.pool, activation: stage.activation, "residual": stage.residual}
     return next((name for name, part in parts.items() if part is not None), "")
 
 

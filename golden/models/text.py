@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 
 from ..errors import UserError
+from .activations import ACTIVATIONS, Activation, Relu, activation_from
 from .layers import (
     Add,
     AveragePool,
@@ -24,15 +25,14 @@ from .layers import (
     Linear,
     MaxPool,
     Pair,
-    Relu,
     Sides,
 )
 from .network import Network
 
 _GRAMMAR = (
     "an input like 1x28x28 or 256, then conv6k5p2s1g2 (channels, kernel, padding, stride, groups), dw3p1 (depthwise), "
-    "relu, relu6, leaky0.1, pool2, pool3p1s2, avg2, add@4,1 (layers it reads), cat@4,1 (concatenation), flatten, fc10, "
-    "norm"
+    f"{', '.join(kind.words for kind in ACTIVATIONS)}, pool2, pool3p1s2, avg2, "
+    "add@4,1 (layers it reads), cat@4,1 (concatenation), flatten, fc10, norm"
 )
 
 
@@ -80,9 +80,8 @@ def _word(layer: Layer) -> str:
             return f"pool{_pair(size)}{_padding(padding)}" + ("" if stride == size else f"s{_pair(stride)}")
         case AveragePool(size):
             return f"avg{_pair(size)}"
-        case Relu(limit, slope):
-            leaky = f"leaky{_number(slope)}" if slope else "relu"
-            return leaky if limit is None else f"{leaky}to{_number(limit)}" if slope else f"relu{_number(limit)}"
+        case Activation():
+            return layer.word
         case Flatten():
             return "flatten"
         case BatchNorm():
@@ -91,11 +90,6 @@ def _word(layer: Layer) -> str:
             return "add"
         case Concat():
             return "cat"
-
-
-def _number(value: float) -> str:
-    """Format a number so that it is read back as it is."""
-    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
 def _pair(pair: Pair) -> str:
@@ -111,7 +105,6 @@ def _padding(padding: Sides) -> str:
     return f"p{sides}" if any(padding) else ""
 
 
-_NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
 _PAIR = r"(\d+(?:x\d+)?)"
 _WINDOW = rf"{_PAIR}(?:p(\d+(?:,\d+,\d+,\d+)?))?(?:s{_PAIR})?"
 
@@ -128,12 +121,9 @@ def _layer(title: str, word: str, text: str) -> Layer:
         return MaxPool(_pair_of(found[1]), _pair_of(found[3] or found[1]), _sides_of(found[2] or "0"))
     if found := re.fullmatch(rf"avg{_PAIR}", title):
         return AveragePool(_pair_of(found[1]))
-    if found := re.fullmatch(rf"relu({_NUMBER})", title):
-        return Relu(float(found[1]))
-    if found := re.fullmatch(rf"leaky({_NUMBER})(?:to({_NUMBER}))?", title):
-        return Relu(float(found[2]) if found[2] else None, float(found[1]))
+    if activation := activation_from(title):
+        return activation
     plain: dict[str, Layer] = {
-        "relu": Relu(),
         "flatten": Flatten(),
         "norm": BatchNorm(),
         "add": Add(),

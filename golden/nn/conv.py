@@ -1,4 +1,4 @@
-"""`conv`: a convolution of the frozen network on its own, with the ReLU and pool behind it."""
+"""`conv`: a convolution of the frozen network on its own, with the activation and pool behind it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ConvSpec(FilterBlockSpec):
         Height and width of the pool's windows, or one number for both, 1 for none; rows and columns that do not fill a
         window are dropped. From 1 to 16. Refused: larger than what it pools.
     pool_kind : "max" or "average"
-        `max` or `average`: exact sum of the outputs behind the ReLU, one division, rounded half to even.
+        `max` or `average`: exact sum of the outputs behind the activation, one division, rounded half to even.
     pool_stride : tuple of int
         Rows and columns from one of them to the next, or one number for both; empty for those of `pool`. From 1 to
         those of `pool`. Refused: with an average.
@@ -45,13 +45,8 @@ class ConvSpec(FilterBlockSpec):
         Rows and columns of windows beyond the map, which do not count: above, below, left and right, or one number for
         all sides; of a max-pool, at most its stride. Refused: as large as `pool`, larger than `pool_stride`; with an
         average.
-    relu : bool
-        Negative outputs become 0.
-    limit : int
-        Largest output, 6 for ReLU6; 0 for none. From 0 to 127. Refused: without `relu`.
-    slope : float
-        Factor of negative outputs, of a leaky ReLU, to 16 bits behind the point; 0 for none. From 0 to less than 1.
-        Refused: without `relu`.
+    activation : str
+        Activation by its word in a network's text, as ``relu6``; ``none`` for none. Refused: any other word.
     lanes : int
         Inputs that are multiplied at once, a power of two. Refused: anything but 16 and 32.
     columns : int
@@ -86,7 +81,7 @@ class ConvSpec(FilterBlockSpec):
     def stage(self) -> Stage:
         """The layer and what follows it."""
         pool = expand("pool", self.pool, 2, 1, 16)
-        behind: list[Layer] = [*self._activation]
+        behind: list[Layer] = []
         if prod(pool) > 1 and self.pool_kind == "average":
             behind.append(AveragePool((pool[0], pool[1])))
         elif prod(pool) > 1:

@@ -30,13 +30,8 @@ class DepthwiseSpec(FilterBlockSpec):
         Rows and columns from a window to the next, or one number for both, 1 to 16.
     padding : tuple of int
         Zeros above, below, left and right, or one number for all sides, 0 to 15.
-    relu : bool
-        Negative outputs become 0.
-    limit : int
-        Largest output, 6 for ReLU6; 0 for none. From 0 to 127. Refused: without `relu`.
-    slope : float
-        Factor of negative outputs, of a leaky ReLU, to 16 bits behind the point; 0 for none. From 0 to less than 1.
-        Refused: without `relu`.
+    activation : str
+        Activation by its word in a network's text, as ``relu6``; ``none`` for none. Refused: any other word.
     lanes : int
         Channels that are computed at once, a power of two. Refused: anything but 16 and 32.
     columns : int
@@ -51,5 +46,5 @@ class DepthwiseSpec(FilterBlockSpec):
 
     @cached_property
     def stage(self) -> Stage:
-        """The layer and its ReLU."""
-        return self._stage((self.channels, self.height, self.width), Depthwise(*self._filter), *self._activation)
+        """The layer and its activation."""
+        return self._stage((self.channels, self.height, self.width), Depthwise(*self._filter))

@@ -1,4 +1,4 @@
-"""`fc`: a fully connected layer of the frozen network on its own, ReLU behind it or not."""
+"""`fc`: a fully connected layer of the frozen network on its own, with the activation behind it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-from ..models.layers import Linear, Relu
+from ..models.layers import Linear
 from ..models.stages import Stage
 from .layer_block import LayerBlockSpec, check_sizes
 
@@ -21,8 +21,8 @@ class FcSpec(LayerBlockSpec):
         ActivationMemory, 1 to 16384.
     outputs : int
         ActivationMemory, 1 to 16384.
-    relu : bool
-        Negative outputs become 0.
+    activation : str
+        Activation by its word in a network's text, as ``relu6``; ``none`` for none. Refused: any other word.
     lanes : int
         Inputs that are multiplied at once, a power of two. Refused: anything but 16 and 32.
     columns : int
@@ -35,7 +35,6 @@ class FcSpec(LayerBlockSpec):
 
     inputs: int = 120
     outputs: int = 84
-    relu: bool = True
 
     def __post_init__(self) -> None:
         check_sizes({"inputs": self.inputs, "outputs": self.outputs}, 1 << 14)
@@ -43,5 +42,5 @@ class FcSpec(LayerBlockSpec):
 
     @cached_property
     def stage(self) -> Stage:
-        """The layer."""
-        return self._stage((self.inputs,), Linear(self.outputs), *((Relu(),) if self.relu else ()))
+        """The layer and its activation."""
+        return self._stage((self.inputs,), Linear(self.outputs))

@@ -16,7 +16,8 @@ from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
 from ..memories.plan import MemoryShape
-from ..models.layers import Layer, Pair, Relu, Sides
+from ..models.activations import ACTIVATIONS, Activation, activation_from
+from ..models.layers import Layer, Pair, Sides
 from ..models.stages import Stage, stages_of
 from .arithmetic.forward import StageIntegers, forward
 from .arithmetic.products import product_of
@@ -71,12 +72,15 @@ class LayerBlockSpec(Spec):
 
     Parameters
     ----------
+    activation : str
+        Activation by its word in a network's text, as ``relu6``; ``none`` for none.
     lanes : int
         Inputs that are multiplied at once: 16 or 32.
     columns : int
         Outputs that are computed at once: 2, 4, 8 or 16.
     """
 
+    activation: str = "relu"
     lanes: int = 32
     columns: int = 4
 
@@ -87,7 +91,7 @@ class LayerBlockSpec(Spec):
     @property
     @abstractmethod
     def stage(self) -> Stage:
-        """Layer, max-pool and ReLU of the block."""
+        """Layer, activation and pool of the block."""
 
     @cached_property
     def mapping(self) -> Mapping:
@@ -109,8 +113,16 @@ class LayerBlockSpec(Spec):
         """Memories of the forward engine."""
         return network_memories(self.mapping)
 
-    def _stage(self, shape: tuple[int, ...], *layers: Layer) -> Stage:
-        (stage,) = stages_of(self.name, shape, layers)
+    def _stage(self, shape: tuple[int, ...], layer: Layer, *behind: Layer) -> Stage:
+        """Layer, activation and what follows."""
+        activations: tuple[Activation, ...] = ()
+        if self.activation != "none":
+            activation = activation_from(self.activation)
+            if activation is None:
+                words = ", ".join(kind.words for kind in ACTIVATIONS)
+                raise UserError(f"activation = {self.activation!r} is no activation, as {words} or none are")
+            activations = (activation,)
+        (stage,) = stages_of(self.name, shape, (layer, *activations, *behind))
         return stage
 
     # -- the block -------------------------------------------------------------------------------------------------
@@ -231,12 +243,6 @@ class FilterBlockSpec(LayerBlockSpec):
         Rows and columns from a window to the next, or one number for both.
     padding : tuple of int
         Zeros above, below, left and right, or one number for all sides.
-    relu : bool
-        Negative outputs become 0.
-    limit : int
-        Largest output, 6 for ReLU6; 0 for none.
-    slope : float
-        Factor of negative outputs, of a leaky ReLU; 0 for none.
     """
 
     channels: int = 3
@@ -245,17 +251,10 @@ class FilterBlockSpec(LayerBlockSpec):
     kernel: tuple[int, ...] = (3,)
     stride: tuple[int, ...] = (1,)
     padding: tuple[int, ...] = (1,)
-    relu: bool = True
-    limit: int = 0
-    slope: float = 0.0
 
     def __post_init__(self) -> None:
         check_sizes({"channels": self.channels, "height": self.height, "width": self.width}, LARGEST_SIDE)
         _ = self._filter  # refuses numbers that are out of range
-        if not 0 <= self.limit <= 127 or (self.limit and not self.relu):
-            raise UserError(f"limit = {self.limit} is not in 0 to 127, or without a ReLU")
-        if not 0 <= self.slope < 1 or (self.slope and not self.relu):
-            raise UserError(f"slope = {self.slope} is not in 0 to less than 1, or without a ReLU")
         super().__post_init__()
 
     @property
@@ -264,8 +263,3 @@ class FilterBlockSpec(LayerBlockSpec):
         kernel, stride = expand("kernel", self.kernel, 2, 1, 16), expand("stride", self.stride, 2, 1, 16)
         top, bottom, left, right = expand("padding", self.padding, 4, 0, 15)
         return (kernel[0], kernel[1]), (top, bottom, left, right), (stride[0], stride[1])
-
-    @property
-    def _activation(self) -> tuple[Relu, ...]:
-        """The ReLU behind the layer, or nothing."""
-        return (Relu(self.limit or None, self.slope),) if self.relu else ()

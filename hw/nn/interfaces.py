@@ -340,8 +340,8 @@ class StageFunction(PlainSignature):
     ----------
     limit : Out, Q8.16, only where a stage has one
         Largest output.
-    slope : Out, range(slopes + 1), only where a stage has a leaky ReLU
-        Number of the slope among `Mapping.slopes`, counted from 1; 0 for none.
+    leaky, ... : Out, range(constants + 1), for each of `Mapping.units`
+        Its choice for the stage, `ActivationUnit.choice`.
     merged : Out, 1, only where a stage has sums of two pixels of a pool
         The stage has; see `StageMapping.merged`.
     pooled_parts : Out, range(number of them), only where pools have sums of different parts
@@ -354,8 +354,7 @@ class StageFunction(PlainSignature):
         members: dict[str, Member] = {}
         if mapping.has_limits:
             members["limit"] = Out(ACTIVATION)
-        if mapping.slopes:
-            members["slope"] = Out(range(len(mapping.slopes) + 1))
+        members |= {unit.kind: Out(range(len(unit.constants) + 1)) for unit in mapping.units}
         if mapping.has_merged_pixels:
             members["merged"] = Out(1)
         if len(mapping.pooled_parts) > 1:

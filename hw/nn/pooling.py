@@ -1,4 +1,4 @@
-"""Max-pool, average pool and ReLU, leaky or not: from a stage's sums, as they come, to its outputs."""
+"""Activation, max-pool and average pool: from a stage's sums, as they come, to its outputs."""
 
 import itertools
 
@@ -11,18 +11,18 @@ from ...golden.nn.array.mapping import Mapping
 from ..primitives.pipeline import Pipeline, delayed
 from ..primitives.reciprocal import ReciprocalDivider
 from ..primitives.registers import data_register
+from .activation_units import COMPONENTS
 from .interfaces import ACTIVATION, PoolControl, activation_address
-from .leaky_relu import LeakyRelu
 
 
 class Pooling(wiring.Component):
-    """Keep the largest sum of each pool, then apply ReLU. Without handshake; a pool may be a single sum.
+    """Keep the largest sum of each pool, then clip it. Without handshake; a pool may be a single sum.
 
-    For an average, ReLU comes first, then the exact sum, then a division; other outputs wait as long. There are as
-    many divisions as need be: columns take turns where the sums leave the time, `Mapping.average_turns`. A leaky ReLU
-    comes before all pools, as the largest of what it gives is what it gives for the largest. Where sums have several
-    parts, those of a pool take turns: a delay line has the largest of each, or their sums so far. Where both halves of
-    the columns have sums of the same pools, the larger one of each pair is the output of the lower half's column.
+    For an average, the clip comes first, then the exact sum, then a division; other outputs wait as long. There are as
+    many divisions as need be: columns take turns where the sums leave the time, `Mapping.average_turns`. Units of
+    activations come before all pools, and pass other stages' sums as they are. Where sums have several parts, those of
+    a pool take turns: a delay line has the largest of each, or their sums so far. Where both halves of the columns have
+    sums of the same pools, the larger one of each pair is the output of the lower half's column.
 
     Parameters
     ----------
@@ -40,8 +40,8 @@ class Pooling(wiring.Component):
         Negative outputs become 0; stays the same while a stage's sums come.
     limit : In, Q8.16, only where a stage has one
         Larger outputs become `limit`, as `relu`.
-    slope : In, range(slopes + 1), only where a stage has a leaky ReLU
-        Slope of the stage, counted from 1, 0 for none; as `relu`.
+    leaky, ... : In, range(constants + 1), for each of `Mapping.units`
+        Its choice for the stage, `ActivationUnit.choice`; as `relu`.
     merged : In, 1, only where a stage has sums of two pixels of a pool
         The stage has; as `relu`.
     parts : In, range(number of them), only where pools have sums of different parts
@@ -76,7 +76,7 @@ class Pooling(wiring.Component):
         super().__init__(
             {
                 **self._inputs,
-                **({"slope": In(range(len(mapping.slopes) + 1))} if mapping.slopes else {}),
+                **{unit.kind: In(range(len(unit.constants) + 1)) for unit in mapping.units},
                 "write": Out(1),
                 "mask": Out(mapping.columns),
                 "address": Out(address),
@@ -88,7 +88,7 @@ class Pooling(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         pipeline = self._pipeline(m)
-        given = self._leaky(m, pipeline) if self.mapping.slopes else self
+        given = self._activated(m, pipeline) if self.mapping.units else self
         pooled, relu = Signal(), Signal(reset_less=True)
         target, mask = Signal.like(self.address, reset_less=True), Signal.like(self.mask, reset_less=True)
         m.d.sync += [
@@ -137,7 +137,7 @@ class Pooling(wiring.Component):
     def _pipeline(self, m: Module) -> Pipeline:
         """From inputs to outputs, by way of what the largest of a pool is, its sum, and its average."""
         mapping = self.mapping
-        stages = {"inputs": 0, "sums": LeakyRelu.LATENCY if mapping.slopes else 0, "largest": 1}
+        stages = {"inputs": 0, **{unit.kind: unit.latency for unit in mapping.units}, "sums": 0, "largest": 1}
         if mapping.averages:
             division = max(reciprocal.latency for reciprocal in mapping.averages)
             stages |= {"values": 1, "totals": 1, "held": 1, "quotients": division, "averages": mapping.average_turns}
@@ -172,17 +172,21 @@ class Pooling(wiring.Component):
         taps = [line[count - 1] for count in self.mapping.pooled_parts]
         return Array(taps)[parts] if len(taps) > 1 else taps[0]
 
-    def _leaky(self, m: Module, pipeline: Pipeline) -> wiring.PureInterface:
-        """Inputs behind the leaky ReLU: all others wait for the sums."""
-        m.submodules.leaky = leaky = LeakyRelu(self.mapping.columns, self.mapping.slopes)
-        given = wiring.Signature(self._inputs).create(path=("leaky_given",))
-        m.d.comb += [leaky.slope.eq(self.slope), leaky.i.eq(self.sums), given.sums.eq(leaky.o)]
+    def _activated(self, m: Module, pipeline: Pipeline) -> wiring.PureInterface:
+        """Inputs behind the units of activations: all others wait for the sums."""
+        given = wiring.Signature(self._inputs).create(path=("activated",))
+        sums, stage = self.sums, "inputs"
+        for unit in self.mapping.units:
+            m.submodules[unit.kind] = own = COMPONENTS[unit.kind](unit, self.mapping.columns)
+            choice = pipeline.place("inputs", getattr(self, unit.kind), f"{unit.kind}_choice", reset_less=True)
+            m.d.comb += [own.choice.eq(choice.at(stage)), own.i.eq(sums)]
+            sums, stage = own.o, unit.kind
+        m.d.comb += given.sums.eq(sums)
         for name in (name for name in self._inputs if name not in ("sums", "control")):
-            m.d.comb += getattr(given, name).eq(
-                pipeline.place("inputs", getattr(self, name), f"leaky_{name}", reset_less=name != "valid").at("sums")
-            )
+            later = pipeline.place("inputs", getattr(self, name), f"activated_{name}", reset_less=name != "valid")
+            m.d.comb += getattr(given, name).eq(later.at("sums"))
         for name in given.control.shape().members:
-            later = pipeline.place("inputs", self.control[name], f"leaky_{name}", reset_less=True)
+            later = pipeline.place("inputs", self.control[name], f"activated_{name}", reset_less=True)
             m.d.comb += given.control[name].eq(later.at("sums"))
         return given
 

@@ -171,8 +171,8 @@ class Sequencer(wiring.Component):
             m.d.sync += control["position"].eq(stage.output)
         if self.mapping.has_limits:
             m.d.sync += self.function.limit.eq(Q8_16.maximum if stage.limit is None else stage.limit)
-        if self.mapping.slopes:
-            m.d.sync += self.function.slope.eq((0, *self.mapping.slopes).index(stage.slope))
+        for unit in self.mapping.units:
+            m.d.sync += getattr(self.function, unit.kind).eq(unit.choice(description.activation))
         if self.mapping.has_merged_pixels:
             m.d.sync += self.function.merged.eq(stage.merged)
         if len(self.mapping.pooled_parts) > 1 and stage.pooled:

@@ -115,8 +115,7 @@ def _behind(stage: Stage) -> Iterator[str]:
     if stage.residual is not None:
         yield f"+ {_shown(_numbers(stage.residual))}"
     if stage.activation is not None:
-        limit, slope = stage.activation.limit, stage.activation.slope
-        yield f"{f'leaky {slope:g} ' if slope else ''}ReLU{'' if limit is None else f'{limit:g}'}"
+        yield stage.activation.shown
     if stage.pool is not None:
         padded = " padded" if any(stage.pool.padding) else ""
         yield f"{'max' if isinstance(stage.pool, MaxPool) else 'average'} {by(stage.pool.size)}{padded}"
@@ -150,7 +149,6 @@ def _autoencoder(network: Network) -> Iterator[str]:
 
 
 def _advice(stages: Sequence[dict[str, Any]], of_samples: str | None, cores: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Changes to make for everything that does not fit."""
     if of_samples:
         yield of_samples
     for stage in stages:

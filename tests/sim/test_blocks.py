@@ -54,7 +54,7 @@ SLOW_VARIATIONS = [
     *((name, SMALLER[name]) for name in LONG),
     ("weight_path", "lanes=16 numbers=31 number=Q1.7 odd=true scale=U2.2"),
     # words of two pixels, of which the larger sum counts
-    ("conv", "channels=1 height=6 width=7 kernel=3 padding=1 outputs=2 pool=3,2 limit=3 columns=4 lanes=16"),
+    ("conv", "channels=1 height=6 width=7 kernel=3 padding=1 outputs=2 pool=3,2 activation=relu3 columns=4 lanes=16"),
     # words of two pixels, of two outputs
     ("conv", "channels=2 height=4 width=6 outputs=2 pool=1 columns=4 lanes=16"),
     # a group of biases is two beats
@@ -64,7 +64,7 @@ SLOW_VARIATIONS = [
         "channels=2 height=9 width=9 kernel=4,3 stride=2,1 padding=0,1,2,0 pool=3,2 pool_stride=1,2 columns=2 lanes=16",
     ),
     # a memory of one word
-    ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 relu=false columns=2 lanes=16"),
+    ("depthwise", "channels=16 height=3 width=3 kernel=1 padding=0 activation=none columns=2 lanes=16"),
     ("scale", "mode=pow2 n=3"),
     ("urng", "bits=4 n=7"),
     ("perturb", "eps_shift=3"),
@@ -80,13 +80,19 @@ SLOW_VARIATIONS = [
     ("attention_softmax", "columns=4 lanes=16 queries=8 keys=32"),
     (
         "conv",
-        "channels=2 height=9 width=8 outputs=3 pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 slope=0.3 columns=2 "
-        "lanes=16",
+        "channels=2 height=9 width=8 outputs=3 activation=leaky0.3 pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 "
+        "columns=2 lanes=16",
     ),
-    ("conv", "channels=2 height=6 width=8 outputs=3 pool=2,3 pool_kind=average limit=6 padding=0 lanes=16"),
-    ("depthwise", "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=8 lanes=16"),
+    ("conv", "channels=2 height=6 width=8 outputs=3 pool=2,3 pool_kind=average activation=relu6 padding=0 lanes=16"),
+    (
+        "depthwise",
+        "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 activation=relu6 columns=8 lanes=16",
+    ),
     # all sums are rounded at once
-    ("depthwise", "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 limit=6 columns=16 lanes=16"),
+    (
+        "depthwise",
+        "channels=18 height=4 width=4 kernel=3,2 stride=1,2 padding=0,1,2,0 activation=relu6 columns=16 lanes=16",
+    ),
     ("conv", "channels=2 height=6 width=6 outputs=19 columns=16 lanes=16"),
     # four words at once; with the logit head of two classes, of labels and of targets
     ("adapter", "inputs=37 classes=3 batch=2 lanes=16 columns=16"),

@@ -13,8 +13,9 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from ...errors import UserError
+from ...models.activations import ACTIVATIONS, Made
 from ...models.element_order import ElementOrder
-from ...models.layers import AveragePool, MaxPool, Relu, Shape
+from ...models.layers import AveragePool, MaxPool, Shape
 from ...models.module import NetworkModule
 from ...models.network import Network
 from ..exported_graph import ExportedGraph, shape_of, title_of
@@ -202,25 +203,8 @@ def _statistics_of_a_batch(walk: ExportedLayers, place: Place, given: Arguments)
 # -- activations and pools ---------------------------------------------------------------------------------------------
 
 
-def _relu(limit: float | None = None) -> Handler:
-    return lambda walk, place, given: matching.activation(walk.graph, place, given["self"], Relu(limit))
-
-
-def _clip(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    least, most = (given.get(name, given.get(f"{name}_val")) for name in ("min", "max"))
-    return matching.clip(walk.graph, place, given["self"], least, most)
-
-
-def _threshold(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    threshold, value = given["threshold"], given["value"]
-    if not threshold == value == 0:
-        raise place.error(f"replaces what is below {threshold} by {value}, not 0 by 0")
-    return matching.activation(walk.graph, place, given["self"], Relu())
-
-
-def _leaky_relu(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    layer = Relu(slope=float(given["negative_slope"]))
-    return matching.activation(walk.graph, place, given["self"], layer)
+def _activation(made: Made) -> Handler:
+    return lambda walk, place, given: matching.activation(walk.graph, place, given, made)
 
 
 def _softmax(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
@@ -334,11 +318,6 @@ _TITLES: dict[Handler, str] = {
     _addmm: "addmm.default",
     _batch_norm: "batch_norm.default _native_batch_norm_legit_no_training.default",
     _statistics_of_a_batch: "_native_batch_norm_legit.no_stats _native_batch_norm_legit.default",
-    _relu(): "relu.default",
-    _relu(6.0): "relu6.default",
-    _clip: "hardtanh.default clamp.default clamp_min.default clip.default",
-    _threshold: "threshold.default",
-    _leaky_relu: "leaky_relu.default",
     _softmax: "softmax.int log_softmax.int _softmax.default _log_softmax.default",
     _pool(MaxPool): (
         "max_pool2d.default max_pool2d_with_indices.default max_pool1d.default max_pool1d_with_indices.default"
@@ -364,6 +343,6 @@ _TITLES: dict[Handler, str] = {
 }
 _HANDLERS: dict[str, Handler] = {
     f"aten.{title}": handler for handler, titles in _TITLES.items() for title in titles.split()
-}
+} | {f"aten.{title}.default": _activation(made) for kind in ACTIVATIONS for title, made in kind.aten.items()}
 _VIEWS = frozenset((_view, _permuted, _same, _slice))
 """Tensors that are the elements of another, in other axes."""

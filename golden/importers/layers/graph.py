@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...errors import UserError
+from ...models.activations import ACTIVATIONS, Activation
 from ...models.batch_norm import NormTensors, StageParameters
 from ...models.element_order import ElementOrder
 from ...models.layers import (
@@ -30,7 +31,6 @@ from ...models.layers import (
     Layer,
     MaxPool,
     Pool,
-    Relu,
     Shape,
     Weighted,
 )
@@ -42,11 +42,9 @@ from ..graph import Constant, Place
 from .axes import Axes, Value, joined
 
 SUPPORTED = (
-    "convolution, linear, batch norm, ReLU, ReLU6, leaky ReLU, max-pool, average pool, flatten, add, concatenation of "
-    "channels, dropout"
+    f"convolution, linear, batch norm, {', '.join(kind.kinds for kind in ACTIVATIONS)}, max-pool, average pool, "
+    "flatten, add, concatenation of channels, dropout"
 )
-_LARGEST = 128.0
-"""Above all values of Q8.16: a ReLU with such a limit has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +168,9 @@ class LayerGraph:
     def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
         """Add a layer, and return its number.
 
-        A pool behind one of its kind becomes one that does both. A ReLU or a pool behind a concatenation becomes one
-        behind each of its parts, which is the same, and the concatenation of these. The earlier layer
-        stays for its other readers.
+        A pool behind one of its kind becomes one that does both. An activation or a pool behind a concatenation becomes
+        one behind each of its parts, which is the same, and the concatenation of these. The earlier layer stays for its
+        other readers.
 
         Parameters
         ----------
@@ -186,8 +184,8 @@ class LayerGraph:
         UserError
             If it has weights that are not finite.
         """
-        if isinstance(layer.layer, Relu) and (layer.layer.limit or 0.0) >= _LARGEST:
-            layer = replace(layer, layer=Relu(slope=layer.layer.slope))
+        if isinstance(layer.layer, Activation):
+            layer = replace(layer, layer=layer.layer.in_range())
         if instead_of is not None:
             self.replaced.add(instead_of)
         for kind, tensor in layer.tensors.items():
@@ -196,7 +194,7 @@ class LayerGraph:
                     f"{self.name}: {layer.names.get(kind, f'{layer.place.title}.{kind}')} has NaN or infinity"
                 )
         source = layer.sources[0]
-        if isinstance(layer.layer, Relu | Pool) and source >= 0 and isinstance(self.layers[source].layer, Concat):
+        if isinstance(layer.layer, Activation | Pool) and source >= 0 and isinstance(self.layers[source].layer, Concat):
             joined = self.layers[source]
             parts = tuple(self.add(replace(layer, sources=(part,))) for part in joined.sources)
             return self.add(replace(joined, sources=parts), instead_of=source)

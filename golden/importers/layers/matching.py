@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ...models.activations import ActivationError, Made
 from ...models.element_order import ElementOrder
 from ...models.layers import (
     Add,
@@ -26,12 +27,11 @@ from ...models.layers import (
     Linear,
     MaxPool,
     Pair,
-    Relu,
     Shape,
     Sides,
     Weighted,
 )
-from ..graph import Constant, Place
+from ..graph import Arguments, Place, needed
 from .axes import (
     Value,
     after_window,
@@ -232,17 +232,22 @@ def batch_norm(graph: LayerGraph, place: Place, given: Any, weights: dict[str, W
 # -- activations and pools ---------------------------------------------------------------------------------------------
 
 
-def activation(graph: LayerGraph, place: Place, given: Any, layer: Relu) -> Value:
-    value = read(place, given)
+def activation(graph: LayerGraph, place: Place, given: Arguments, made: Made) -> Value:
+    """Add the activation that an operator's arguments make: the first is its input, others are numbers or absent."""
+    (source,) = given.first(1)
+
+    def number(name: str) -> Any:
+        argument = given.get(name)
+        if argument is None or isinstance(argument, int | float):
+            return argument
+        return float(needed(place, name, argument).tensor.reshape(()))
+
+    try:
+        layer = made(number)
+    except ActivationError as reason:
+        raise place.error(str(reason)) from None
+    value = read(place, source)
     return graph.put(place, layer, [value], value.shape, value.axes)
-
-
-def clip(graph: LayerGraph, place: Place, given: Any, least: Any, most: Any) -> Value:
-    """Add a ReLU with a limit or without; `least` and `most` are numbers, constants of one number, or None."""
-    ends = [float(end.tensor.reshape(())) if isinstance(end, Constant) else end for end in (least, most)]
-    if ends[0] != 0 or not isinstance(ends[1], int | float | None):
-        raise place.error(f"clips from {ends[0]} to {ends[1]}, not from 0")
-    return activation(graph, place, given, Relu(None if ends[1] is None else float(ends[1])))
 
 
 def pool(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from ...models.layers import AveragePool, MaxPool, Pair, Relu, Shape
+from ...models.activations import ACTIVATIONS, Made
+from ...models.layers import AveragePool, MaxPool, Pair, Shape
 from ...models.module import NetworkModule
 from ...models.network import Network
 from ..graph import Arguments, Place, constant_of, needed
@@ -188,20 +189,8 @@ def _batch_norm(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
 # -- activations and pools ---------------------------------------------------------------------------------------------
 
 
-def _relu(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    return matching.activation(walk.graph, place, given["X"], Relu())
-
-
-def _leaky_relu(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    # the decimal number that float32 stands for
-    return matching.activation(walk.graph, place, given["X"], Relu(slope=float(str(np.float32(given["alpha"])))))
-
-
-def _clip(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    ends = [given.get(name) for name in ("min", "max")]
-    if walk.opset >= 11:
-        ends = [constant_of(place, name, end) for name, end in zip(("min", "max"), ends, strict=True)]
-    return matching.clip(walk.graph, place, given["input"], *ends)
+def _activation(made: Made) -> Handler:
+    return lambda walk, place, given: matching.activation(walk.graph, place, given, made)
 
 
 def _pool(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
@@ -347,9 +336,7 @@ _HANDLERS: dict[str, Handler] = {
     "Gemm": _gemm,
     "MatMul": _matmul,
     "BatchNormalization": _batch_norm,
-    "Relu": _relu,
-    "LeakyRelu": _leaky_relu,
-    "Clip": _clip,
+    **{title: _activation(made) for kind in ACTIVATIONS for title, made in kind.onnx.items()},
     "MaxPool": _pool,
     "AveragePool": _pool,
     "GlobalAveragePool": _global(AveragePool),

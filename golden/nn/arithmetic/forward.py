@@ -13,9 +13,9 @@ from math import prod
 import numpy as np
 
 from ...errors import UserError
-from ...fixed import Q4_12, Q8_16, Format, Integers, Narrower, narrow
-from ...models.layers import AveragePool, Convolution, Linear, Pair, Relu, Sides
-from ...models.stages import SLOPE_FRACTION, Stage, Tensors
+from ...fixed import Q4_12, Q8_16, Format, Integers, Narrower
+from ...models.layers import AveragePool, Convolution, Linear, Pair, Sides
+from ...models.stages import Stage, Tensors
 from .multipliers import takes_dsp
 from .products import Product
 
@@ -123,28 +123,13 @@ def forward(
         sums = _pool_windows(maps, stage)
     result = narrow(sums, PRODUCT_FRACTION, Q8_16)
     if stage.activation is not None:
-        result = _activated(result, stage.activation)
+        result = stage.activation.integers(result)
     if len(stage.computed_shape) == 1:
         return result
     if not apart:
         result = result.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
         result = result if stage.pool is None else _pool_windows(result, stage)
     return np.ascontiguousarray(result if stage.pool is None else _pooled(result, stage))
-
-
-def slope_factor(activation: Relu) -> int:
-    """Convert the slope of a leaky ReLU to an integer with `SLOPE_FRACTION` fraction bits; 0 of any other ReLU."""
-    return round(activation.slope * (1 << SLOPE_FRACTION))
-
-
-def _activated(values: Integers, activation: Relu) -> Integers:
-    """Apply a ReLU to Q8.16; what is below 0 times the slope is rounded half to even."""
-    limit = Q8_16.maximum if activation.limit is None else Q8_16.from_float(activation.limit)
-    slope = slope_factor(activation)
-    if not slope:
-        return np.clip(values, 0, limit)
-    below = narrow(np.minimum(values, 0) * slope, Q8_16.fraction + SLOPE_FRACTION, Q8_16)
-    return np.where(values < 0, below, np.minimum(values, limit))
 
 
 def computed_pixels(stage: Stage) -> Pair:

@@ -39,9 +39,7 @@ PARAMETER_READ = 1
 OFFSET = 1
 """Sum of a parameter and its offset, where the forward engine has offsets."""
 POOLING = 2
-"""Largest of a pool, ReLU."""
-LEAKY = OPERANDS + PRODUCT + ROUNDING
-"""Product with a leaky ReLU's slope and its rounding: where a network has one."""
+"""Largest of a pool, clip of the activation."""
 AVERAGING = 3
 """Sum of a pool, registers of the sums and of the averages of all columns: where a network has an average pool."""
 OUTPUT_WRITE = 1

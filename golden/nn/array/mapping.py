@@ -18,14 +18,13 @@ from math import prod
 
 from ...axi.bus import BEAT
 from ...errors import UserError
-from ...fixed import Q8_16
 from ...models.layers import Convolution, Depthwise, Linear
 from ...models.network import Network
 from ...models.stages import Stage
 from ..arithmetic.forward import Reciprocal, beyond_map
-from ..arithmetic.multipliers import takes_dsp
 from . import latency
 from .activation_layout import CopyNeededError, Place, TensorLayout, places, row_replicas, tensor_layout
+from .activation_units import ActivationUnit, units_of
 from .pixel_pairs import Pairs, PixelPair, pixel_pairs
 from .stage_mapping import (
     Loop,
@@ -34,7 +33,6 @@ from .stage_mapping import (
     averaged_of,
     group_outputs,
     limit_of,
-    slope_of,
     unmapped,
     unwalked,
 )
@@ -162,9 +160,9 @@ class Mapping:
         return any(any(beyond_map(stage)) for stage in self.network_stages)
 
     @cached_property
-    def slopes(self) -> tuple[int, ...]:
-        """Slopes of the leaky ReLUs, see `StageMapping`."""
-        return tuple(sorted({slope_of(stage) for stage in self.network_stages} - {0}))
+    def units(self) -> tuple[ActivationUnit, ...]:
+        """Units of activations that are more than a clip, in their order ahead of the pools."""
+        return units_of([stage.activation for stage in self.network_stages])
 
     @cached_property
     def averages(self) -> tuple[Reciprocal, ...]:
@@ -181,9 +179,9 @@ class Mapping:
     def pooling_latency(self) -> int:
         """Cycles from a pool's last sums to its outputs.
 
-        With an average pool all stages' outputs wait for a division, with a leaky ReLU for a multiplication.
+        All stages' outputs wait for the units of activations, and with an average pool for a division.
         """
-        pooling = latency.POOLING + (latency.LEAKY if self.slopes else 0)
+        pooling = latency.POOLING + sum(unit.latency for unit in self.units)
         if not self.averages:
             return pooling
         division = max(own.latency for own in self.averages)
@@ -191,11 +189,10 @@ class Mapping:
 
     @property
     def dsps(self) -> int:
-        """DSPs of the forward pass: the array, a leaky ReLU for each column, and divisions of average pools."""
-        leaky = len(self.slopes) > 1 or any(takes_dsp(Q8_16.width, slope) for slope in self.slopes)
+        """DSPs of the forward pass: the array, units of activations for each column, divisions of average pools."""
         dividers = self.columns // self.average_turns if self.averages else 0
         divisions = dividers * sum(own.dsps for own in self.averages)
-        return (self.lanes + leaky) * self.columns + divisions
+        return (self.lanes + sum(unit.dsps for unit in self.units)) * self.columns + divisions
 
     @property
     def most_parts(self) -> int:
@@ -335,9 +332,8 @@ class Mapping:
                 self._first(at),
                 weights,
                 biases,
-                stage.activation is not None and not slope_of(stage),
+                stage.activation is not None and stage.activation.rectified,
                 limit_of(stage),
-                slope_of(stage),
                 beyond_map(stage),
                 averaged_of(stage),
                 target,

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
 
-from ...fixed import Q8_16
 from ...models.layers import AveragePool, Convolution, Depthwise, Sides
 from ...models.stages import Stage
-from ..arithmetic.forward import beyond_map, slope_factor
+from ..arithmetic.forward import beyond_map
 from .activation_layout import sample_is_map
 from .pixel_pairs import PixelPair
 
@@ -65,9 +64,7 @@ class StageMapping:
     relu : bool
         Negative outputs become 0.
     limit : int or None
-        Largest output in Q8.16, of a ReLU that has one.
-    slope : int
-        Factor of negative outputs with `SLOPE_FRACTION` fraction bits, of a leaky ReLU; 0 for none.
+        Largest output in Q8.16, of an activation that has one.
     beyond : tuple of int
         Rows and columns of the pool's windows beyond the map, which do not count: top, bottom, left, right.
     average : int
@@ -101,7 +98,6 @@ class StageMapping:
     biases: int
     relu: bool
     limit: int | None
-    slope: int
     beyond: Sides
     average: int
     target: int
@@ -173,14 +169,8 @@ class StageMapping:
 
 
 def limit_of(stage: Stage) -> int | None:
-    """Largest output in Q8.16, of a ReLU that has one."""
-    limit = None if stage.activation is None else stage.activation.limit
-    return None if limit is None else int(Q8_16.from_float(limit))
-
-
-def slope_of(stage: Stage) -> int:
-    """Factor of negative outputs, see `slope_factor`; 0 for none."""
-    return 0 if stage.activation is None else slope_factor(stage.activation)
+    """Largest output in Q8.16, of an activation that has one."""
+    return None if stage.activation is None else stage.activation.largest
 
 
 def averaged_of(stage: Stage) -> int:

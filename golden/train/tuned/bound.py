@@ -13,7 +13,8 @@ from torch import Tensor
 
 from ...datasets.dataset import Samples
 from ...fixed import Q8_16
-from ...models.layers import AveragePool, Concat, Flatten, MaxPool, Relu, Weighted
+from ...models.activations import Activation
+from ...models.layers import AveragePool, Concat, Flatten, MaxPool, Weighted
 from ...models.module import module_of
 from .network import TunedNetwork
 
@@ -63,8 +64,9 @@ def _bound(tuned: TunedNetwork, inputs: Tensor) -> NDArray[np.float64]:
         values.append(y)
         if isinstance(layer, Weighted):
             errors.append(_weighted(layers[number], x[0], e[0]) + ROUNDING)
-        elif isinstance(layer, Relu):
-            errors.append(e[0] + (ROUNDING if layer.slope else 0))
+        elif isinstance(layer, Activation):
+            own = layer.roundings * ROUNDING + layer.float_roundings * FLOAT * y.abs()
+            errors.append(layer.steepest * e[0] + own)
         elif isinstance(layer, AveragePool):
             errors.append(layers[number](e[0]) + prod(layer.size) * FLOAT * layers[number](x[0].abs()) + ROUNDING)
         elif isinstance(layer, MaxPool | Flatten):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ...errors import UserError
 from ...files import whole
+from ...models.activations import Activation
 from ...models.layers import (
     Add,
     AveragePool,
@@ -22,7 +23,6 @@ from ...models.layers import (
     Layer,
     Linear,
     MaxPool,
-    Relu,
     Sides,
     Weighted,
 )
@@ -96,7 +96,7 @@ class _Writer:
         for one in tuned.adapters:
             if one.skips:
                 source = names[tuned.network.reads[self._numbers[one.stage]][0] + 1]
-                logits = self._node("Add", [logits, self._adapter(one.stage, source)], f"with_adapter_{one.stage}")
+                logits = self.node("Add", [logits, self._adapter(one.stage, source)], f"with_adapter_{one.stage}")
         self.nodes.append(self._made("Identity", [logits], "logits"))
 
     def _layer(self, number: int, layer: Layer, inputs: list[str]) -> str:
@@ -104,23 +104,17 @@ class _Writer:
         output = f"layer_{number}"
         match layer:
             case Flatten():
-                return self._node("Flatten", inputs, output, axis=1)
+                return self.node("Flatten", inputs, output, axis=1)
             case Add():
-                return self._node("Add", inputs, output)
+                return self.node("Add", inputs, output)
             case Concat():
-                return self._node("Concat", inputs, output, axis=1)
-            case Relu(limit, slope):
-                rectified = self._node("LeakyRelu", inputs, output, alpha=slope) if slope else ""
-                if limit is None:
-                    return rectified or self._node("Relu", inputs, output)
-                name = f"limit_{number}"
-                least = "" if slope else self._tensor(f"{name}_least", np.zeros((), np.float32))
-                most = self._tensor(name, np.array(limit, np.float32))
-                return self._node("Clip", [rectified or inputs[0], least, most], f"{output}_clipped")
+                return self.node("Concat", inputs, output, axis=1)
+            case Activation():
+                return layer.write_onnx(self, inputs[0], number)
             case MaxPool(size, stride, padding):
-                return self._node("MaxPool", inputs, output, kernel_shape=size, strides=stride, pads=_pads(padding))
+                return self.node("MaxPool", inputs, output, kernel_shape=size, strides=stride, pads=_pads(padding))
             case AveragePool(size):
-                return self._node("AveragePool", inputs, output, kernel_shape=size, strides=size)
+                return self.node("AveragePool", inputs, output, kernel_shape=size, strides=size)
         assert isinstance(layer, Weighted), "a network without batch norm"
         return self._weighted(self._numbers.index(number), layer, inputs, output)
 
@@ -130,34 +124,34 @@ class _Writer:
         bias = self._parameter(names.bias_name, folded.bias.astype(np.float32))
         if isinstance(layer, Linear):
             weight = self._parameter(names.weight_name, folded.weight.astype(np.float32))
-            result = self._node("Gemm", [*inputs, weight, bias], output, transB=1)
+            result = self.node("Gemm", [*inputs, weight, bias], output, transB=1)
         elif len(shapes.computed_shape) == 1:  # a factor and a bias for each feature
             weight = self._parameter(names.weight_name, folded.weight.reshape(-1).astype(np.float32))
-            scaled = self._node("Mul", [*inputs, weight], f"{output}_scaled")
-            result = self._node("Add", [scaled, bias], output)
+            scaled = self.node("Mul", [*inputs, weight], f"{output}_scaled")
+            result = self.node("Add", [scaled, bias], output)
         else:
             assert isinstance(layer, Convolution | Depthwise)
             weight = self._parameter(names.weight_name, folded.weight.astype(np.float32))
             groups = shapes.biases if isinstance(layer, Depthwise) else layer.groups
             window = {"kernel_shape": layer.kernel, "strides": layer.stride, "pads": _pads(layer.padding)}
-            result = self._node("Conv", [*inputs, weight, bias], output, group=groups, **window)
+            result = self.node("Conv", [*inputs, weight, bias], output, group=groups, **window)
         if not any(other.stage == stage and not other.skips for other in self._tuned.adapters):
             return result
         flat = self._adapter(stage, inputs[0])
-        shape = self._tensor(f"shape_{stage}", np.array([-1, *shapes.computed_shape], np.int64))
-        adapter = self._node("Reshape", [flat, shape], f"adapter_{stage}_map")
-        return self._node("Add", [result, adapter], f"{output}_tuned")
+        shape = self.tensor(f"shape_{stage}", np.array([-1, *shapes.computed_shape], np.int64))
+        adapter = self.node("Reshape", [flat, shape], f"adapter_{stage}_map")
+        return self.node("Add", [result, adapter], f"{output}_tuned")
 
     def _adapter(self, stage: int, source: str) -> str:
         """Write the adapter of a stage, which reads a tensor."""
         (adapter,) = (other for other in self._tuned.adapters if other.stage == stage)
         title = self._tuned.stages[stage].title
         a, b = (self._parameter(f"{title}.lora_{name}", getattr(adapter, name).astype(np.float32)) for name in "ab")
-        flat = self._node("Flatten", [source], f"adapter_{stage}_input", axis=1)
-        hidden = self._node("Gemm", [flat, a], f"adapter_{stage}_hidden", transB=1)
-        return self._node("Gemm", [hidden, b], f"adapter_{stage}", transB=1)
+        flat = self.node("Flatten", [source], f"adapter_{stage}_input", axis=1)
+        hidden = self.node("Gemm", [flat, a], f"adapter_{stage}_hidden", transB=1)
+        return self.node("Gemm", [hidden, b], f"adapter_{stage}", transB=1)
 
-    def _node(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> str:
+    def node(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> str:
         """Write a node; return the name of its output, changed if a tensor of the user's has the name."""
         output = self._unused(output)
         self.nodes.append(self._made(kind, inputs, output, **given))
@@ -172,7 +166,7 @@ class _Writer:
     def _parameter(self, name: str, values: NDArray[Any]) -> str:
         return self._written(self._own[name], values)
 
-    def _tensor(self, name: str, values: NDArray[Any]) -> str:
+    def tensor(self, name: str, values: NDArray[Any]) -> str:
         return self._written(self._unused(name), values)
 
     def _written(self, name: str, values: NDArray[Any]) -> str:

@@ -1,4 +1,4 @@
-"""The integer job compared with a second implementation in Python's integers and loops, and with itself."""
+"""Integer job compared with a reference in Python integers and loops, and with itself."""
 
 from fractions import Fraction
 from itertools import pairwise
@@ -12,7 +12,8 @@ from fabtune.golden.lora.adapters import Adapters, AdapterSizes
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
 from fabtune.golden.lora.job import Job
 from fabtune.golden.lora.update_noise import UpdateNoise
-from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool
 from fabtune.golden.models.network import Network
 from fabtune.golden.models.text import preset
 from fabtune.golden.nn.arithmetic.forward import StageIntegers
@@ -56,11 +57,12 @@ def job(cache=None, seed=0, **kwargs):
     return Job(NETWORK, frozen, adapters, RATE, kept, **kwargs), inputs, labels
 
 
-# -- the second model: one value at a time ---------------------------------------------------------------------------
+# -- the reference: value by value
+# --------------------------------------------------------------------------------------
 
 
 def rounded(value, target_bits):
-    """A Fraction to the nearest integer, ties to even, saturated to so many bits."""
+    """A Fraction rounded to the nearest integer, ties to even, saturated to a width."""
     low = floor(value)
     rest = value - low
     up = rest > Fraction(1, 2) or (rest == Fraction(1, 2) and low % 2)
@@ -118,7 +120,7 @@ def probabilities(logits):
 
 
 def second_job(frozen, adapters, inputs, labels, order, through, rates):
-    """All batches; gives back A and B of each adapter as nested lists."""
+    """Run all batches; returns A and B of each adapter as nested lists."""
     pairs = [[a.tolist(), b.tolist()] for a, b in adapters.pairs()]
     for batch, rate in zip(order, rates, strict=True):
         sums = [[[0] * len(a[0]) for _ in a] for a, _ in pairs], [[[0] * 2 for _ in range(3)] for _ in pairs]
@@ -206,7 +208,7 @@ def test_a_sample_is_computed_once():
     one, inputs, labels = job("nf4")
     batch = np.array([4, 4, 5])
     assert [one.batch(inputs[batch], labels[batch], batch).misses for _ in range(2)] == [2, 0]
-    # on a hit the adapter of the inputs still uses them, but the frozen network does not run
+    # on a cache hit the input adapter still reads the sample, but the frozen network does not run
     one.frozen = ()
     one.batch(inputs[batch], labels[batch], batch)
 

@@ -1,4 +1,4 @@
-"""Words of adapters and records, and the adapters' image, as the multipliers take them."""
+"""Words of adapters and records, and the adapters' image in multiplier order."""
 
 import itertools
 
@@ -11,7 +11,8 @@ from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.mapping import AdapterMapping
 from fabtune.golden.lora.memory_layout import adapters_image, adapters_of, update_order
 from fabtune.golden.lora.update_noise import UpdateNoise
-from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.text import NETWORKS, network_from
 
@@ -36,7 +37,7 @@ MAPPINGS |= {
     for columns, rank in ((16, 8), (16, 4), (16, 1), (8, 5), (8, 4), (8, 3), (4, 2), (4, 1), (2, 1))
 }
 
-# parts of 3, 2 and 1 words of 16 lanes
+# segments of 3, 2 and 1 words of 16 lanes
 JOINED = network_from("2x4x4 conv3k3p1 relu conv2k3p1 relu cat@1,3 conv1k1 cat@5,4 flatten fc3")
 MAPPINGS |= {
     f"a concatenation, rank {rank}": AdapterMapping.of(JOINED, rank=rank, lanes=16, first=2) for rank in (2, 4)
@@ -71,7 +72,7 @@ def test_adapters_image_round_trip(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAPPINGS)
 def test_update_order_is_that_of_the_image(name: str) -> None:
-    """As many beats at once as a row has words, those of B alone: beat and value of a parameter name its number."""
+    """A row's words in parallel beats, B in single beats: beat and lane identify a parameter."""
     mapping = MAPPINGS[name]
     words, numbers = mapping.words_per_cycle, np.arange(mapping.shape.parameters) + 1
     found = update_order(mapping)
@@ -93,7 +94,7 @@ def test_update_order_is_that_of_the_image(name: str) -> None:
 
 @pytest.mark.parametrize("name", MAPPINGS)
 def test_adapters_walk(name: str) -> None:
-    """Rows of words through the image as the multipliers take them: the words' ranks are beside each other."""
+    """Row words in multiplier order through the image: the ranks of a word are adjacent."""
     mapping = MAPPINGS[name]
     words_per_cycle, ranks = mapping.words_per_cycle, mapping.columns // mapping.words_per_cycle
     idle = mapping.columns // {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 8: 8}[mapping.rank]

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fabtune.golden.errors import UserError
+from fabtune.golden.models.activations import Relu
 from fabtune.golden.models.layers import (
     Add,
     AveragePool,
@@ -18,7 +19,6 @@ from fabtune.golden.models.layers import (
     Flatten,
     Linear,
     MaxPool,
-    Relu,
 )
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.stages import after_cut

@@ -1,4 +1,4 @@
-"""`conv`, `depthwise` and `fc` against PyTorch in float64, which holds their sums exactly."""
+"""`conv`, `depthwise` and `fc` compared with PyTorch in float64, exact for their sums."""
 
 import numpy as np
 import pytest
@@ -16,22 +16,24 @@ from fabtune.sim.stimulus import random_activations
 
 SPECS = [
     ConvSpec(),
-    ConvSpec(kernel=(2,), padding=(0,), pool=(1,), relu=False, outputs=9, columns=2),
+    ConvSpec(kernel=(2,), padding=(0,), pool=(1,), activation="none", outputs=9, columns=2),
     ConvSpec(channels=1, height=12, width=9, kernel=(5,), padding=(2,), pool=(3,)),
     ConvSpec(height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), pool=(3, 2), pool_stride=(1, 2)),
-    ConvSpec(pool=(3, 2), pool_kind="average", limit=6),
-    ConvSpec(pool=(3, 2), slope=0.01),
-    ConvSpec(pool=(3,), pool_stride=(2,), pool_padding=(1,), relu=False),
+    ConvSpec(pool=(3, 2), pool_kind="average", activation="relu6"),
+    ConvSpec(pool=(3, 2), activation="leaky0.01"),
+    ConvSpec(pool=(3,), pool_stride=(2,), pool_padding=(1,), activation="none"),
     ConvSpec(width=9, pool=(2, 3), pool_stride=(1, 3), pool_padding=(1, 0, 0, 2)),
-    ConvSpec(pool=(2,), pool_kind="average", limit=3, slope=0.3),
+    ConvSpec(pool=(2,), pool_kind="average", activation="leaky0.3to3"),
     ConvSpec(channels=1, height=12, kernel=(5,), padding=(2,), columns=16),
     ConvSpec(outputs=7, pool=(2, 1), stride=(1, 3), padding=(1, 1, 2, 2), columns=16),
     DepthwiseSpec(),
-    DepthwiseSpec(channels=35, kernel=(2,), padding=(0,), relu=False, columns=2),
-    DepthwiseSpec(channels=5, height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), limit=6, lanes=16),
-    DepthwiseSpec(slope=0.25),
+    DepthwiseSpec(channels=35, kernel=(2,), padding=(0,), activation="none", columns=2),
+    DepthwiseSpec(
+        channels=5, height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), activation="relu6", lanes=16
+    ),
+    DepthwiseSpec(activation="leaky0.25"),
     FcSpec(),
-    FcSpec(inputs=7, outputs=5, relu=False, lanes=16, columns=8),
+    FcSpec(inputs=7, outputs=5, activation="none", lanes=16, columns=8),
 ]
 
 
@@ -49,9 +51,9 @@ def test_a_job_equals_pytorchs(spec):
     else:
         sums = functional.linear(x, w, b)
     exact = torch.from_numpy(narrow(sums.numpy().astype(np.int64), PRODUCT_FRACTION, Q8_16)).double()
-    if spec.relu:
-        limit = spec.limit << Q8_16.fraction if filters and spec.limit else Q8_16.maximum
-        slope = round(spec.slope * 2**16) if filters else 0
+    if spec.stage.activation:
+        limit = (spec.stage.activation.limit or 128) * 2**16
+        slope = round(spec.stage.activation.slope * 2**16)
         # ties to even
         exact = torch.where(exact < 0, (exact * slope / 2**16).round(), exact.clip(max=limit))
     if convolution and spec.pool_kind == "average":
@@ -92,14 +94,13 @@ def test_a_sample_that_has_not_ended_gives_nothing():
             "a pool whose padding is larger than its",
         ),
         (ConvSpec, {"pool_stride": (1,), "pool_kind": "average"}, "windows of an average do not overlap"),
-        (ConvSpec, {"limit": 6, "relu": False}, "limit = 6 is not in 0 to 127, or without a ReLU"),
+        (ConvSpec, {"activation": "relu6 relu"}, "activation = 'relu6 relu' is no activation, as relu, relu6"),
         (ConvSpec, {"pool_stride": (3,)}, "a stride of 3 x 3 is not 1 to the window's 2 x 2"),
         (DepthwiseSpec, {"channels": 1025}, "channels = 1025 is not in 1 to 1024"),
         (DepthwiseSpec, {"height": 2, "padding": (0,)}, "a kernel of 3 does not fit"),
-        (DepthwiseSpec, {"limit": 6, "relu": False}, "limit = 6 is not in 0 to 127, or without a ReLU"),
-        (ConvSpec, {"slope": 0.1, "relu": False}, "slope = 0.1 is not in 0 to less than 1, or without a ReLU"),
-        (ConvSpec, {"slope": 1.0}, "slope = 1.0 is not in 0"),
-        (ConvSpec, {"slope": 1e-6}, r"a slope is 0 or 2\*\*-16 to less than 1, not 1e-06"),
+        (DepthwiseSpec, {"activation": "relu0"}, "a limit is above 0, not 0.0"),
+        (ConvSpec, {"activation": "leaky1"}, r"a slope is 0 or 2\*\*-16 to less than 1, not 1.0"),
+        (FcSpec, {"activation": "leaky1e-06"}, r"a slope is 0 or 2\*\*-16 to less than 1, not 1e-06"),
         (FcSpec, {"inputs": 0}, "inputs = 0"),
         (FcSpec, {"inputs": 8192, "outputs": 8192}, "they are kept on the chip"),
         (FcSpec, {"lanes": 24}, "lanes = 24"),

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.fixed import Narrower, q8_16_of_bytes
-from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool
 from fabtune.golden.models.network import Network
 from fabtune.golden.nn.arithmetic.forward import StageIntegers, run
 from fabtune.golden.nn.arithmetic.products import product_of

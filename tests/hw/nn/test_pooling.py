@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.models.layers import Convolution, MaxPool, Relu
+from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.layers import Convolution, MaxPool
 from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.array import latency
 from fabtune.golden.nn.array.mapping import Mapping

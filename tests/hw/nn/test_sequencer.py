@@ -7,7 +7,8 @@ from functools import reduce
 
 import pytest
 
-from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.layers import Convolution, Flatten, Linear, MaxPool
 from fabtune.golden.models.network import Network
 from fabtune.golden.models.text import network_from
 from fabtune.golden.nn.array.copies import tail_lanes

@@ -1,4 +1,4 @@
-"""Import of any module: what it becomes, compared with PyTorch, and refusals at the user's own line."""
+"""Import of arbitrary modules: result compared with PyTorch, and refusals that name the user's line."""
 
 import importlib.util
 import math
@@ -14,6 +14,7 @@ from torch.nn.utils import parametrizations, prune
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.layers.folding import deployed_module, folded
 from fabtune.golden.importers.layers.network import imported, network_of
+from fabtune.golden.models.activations import Relu
 from fabtune.golden.models.layers import (
     Add,
     AveragePool,
@@ -23,7 +24,6 @@ from fabtune.golden.models.layers import (
     Flatten,
     Linear,
     MaxPool,
-    Relu,
 )
 
 MODEL = '''"""A model of somebody."""
@@ -74,7 +74,7 @@ def build():
 
 @pytest.fixture
 def model(tmp_path, monkeypatch):
-    """Import a user's file of this text; its name in messages is model.py."""
+    """Import a user's file of this text, called model.py in messages."""
 
     def make(text):
         monkeypatch.chdir(tmp_path)
@@ -90,7 +90,7 @@ def model(tmp_path, monkeypatch):
 
 
 def spread(module, seed=0):
-    """Statistics and scales that no initialisation gives."""
+    """Atypical statistics and scales."""
     generator = torch.Generator().manual_seed(seed)
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -103,7 +103,7 @@ def spread(module, seed=0):
 
 
 def assert_same(module, shape, *, name="m.py:build"):
-    """The import, with batch norm and without, gives what the module gives; returns the description."""
+    """Compare the import with the module, with folded and unfolded batch norm; returns the description."""
     network, own = imported(module, shape, name)
     x = torch.randn((7, *shape), generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
@@ -151,7 +151,7 @@ def test_a_users_module_is_as_before(model):
     assert all(torch.equal(one, state[name]) for name, one in module.state_dict().items())
 
 
-# each with an input of 2 x 8 x 8
+# input 2 x 8 x 8
 FORMS = {
     "view": (lambda x: x.view(x.size(0), -1), (Flatten(),)),
     "reshape": (lambda x: x.reshape(-1, 3 * 6 * 6), (Flatten(),)),
@@ -227,7 +227,7 @@ def test_a_convolution(layer, description):
     assert network.layers[0] == description
 
 
-# batch norms by what they follow: a convolution that another layer reads as well, a ReLU, a pool, an add, another one
+# batch norms after a convolution with another reader, a ReLU, a pool, an add, a batch norm
 class Norms(nn.Module):
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Conversion between descriptions and PyTorch modules, and folding of batch norm."""
+"""Conversion between descriptions and PyTorch modules, and batch-norm folding."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,8 @@ from torch import nn
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.layers.folding import deployed_module, folded
 from fabtune.golden.importers.layers.network import network_of
-from fabtune.golden.models.layers import BatchNorm, Convolution, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.layers import BatchNorm, Convolution, Flatten, Linear, MaxPool
 from fabtune.golden.models.module import module_of
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.text import NETWORKS
@@ -29,7 +30,7 @@ POOL_FIRST = Network(
 
 
 def trained(module):
-    """The module with statistics and scales that no initialisation gives: negative scales move a max-pool's choice."""
+    """The module with atypical statistics and scales: negative scales change a max-pool's choice."""
     generator = torch.Generator().manual_seed(5)
     for layer in module.modules():
         if isinstance(layer, nn.BatchNorm1d | nn.BatchNorm2d):
@@ -46,7 +47,7 @@ def samples(network, count=20):
 
 
 def by_stages(network, parameters, inputs):
-    """The normal form in float64, as the hardware has it: layer, max-pool, ReLU."""
+    """Normal form in float64, as in hardware: layer, max-pool, ReLU."""
     x = inputs.double()
     for stage, pair in zip(network.stages, parameters, strict=True):
         weight, bias = torch.from_numpy(pair.weight), torch.from_numpy(pair.bias)
@@ -104,7 +105,7 @@ def test_folding_copies():
 
 
 def test_a_users_own_module():
-    relu = nn.ReLU(inplace=True)  # one object, used twice
+    relu = nn.ReLU(inplace=True)  # one module, used twice
     module = nn.Sequential(
         nn.Sequential(nn.Conv2d(1, 4, 3, padding="same", bias=False), nn.BatchNorm2d(4, affine=False), relu),
         nn.Sequential(nn.Dropout2d(), nn.MaxPool2d((2, 2), stride=2), nn.Conv2d(4, 5, (3, 3), padding="valid")),

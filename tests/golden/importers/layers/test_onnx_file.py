@@ -1,4 +1,4 @@
-"""Import of ONNX files, compared with onnxruntime; strangers' files are refused in one line."""
+"""Import of ONNX files, compared with onnxruntime; invalid files are refused in one line."""
 
 import logging
 import re
@@ -14,6 +14,7 @@ from torch.nn import functional
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.layers.network import onnx_network
 from fabtune.golden.importers.onnx_file import LARGEST_FILE, OPSETS
+from fabtune.golden.models.activations import Relu
 from fabtune.golden.models.layers import (
     Add,
     AveragePool,
@@ -23,7 +24,6 @@ from fabtune.golden.models.layers import (
     Flatten,
     Linear,
     MaxPool,
-    Relu,
 )
 
 from ....onnx_models import array, head, model_of, node, same
@@ -31,7 +31,7 @@ from ....onnx_models import array, head, model_of, node, same
 
 @pytest.fixture
 def imported(tmp_path):
-    """Import a model, and compare it with onnxruntime: description and module."""
+    """Import a model and compare it with onnxruntime; returns description and module."""
 
     def run(model, shape=(2, 8, 8), turned=False):
         path = tmp_path / "model.onnx"
@@ -89,7 +89,7 @@ def test_files_of_pytorch(graphs, batch, imported, tmp_path):
 
 
 def test_a_file_as_tf2onnx_makes_it(imported):
-    """Input of (height, width, channels), padding to one side, biases as sums, matrices (in, out)."""
+    """Input (height, width, channels), asymmetric padding, biases as sums, matrices (in, out)."""
     nodes = [
         node("Transpose", "x", "t", perm=[0, 3, 1, 2]),
         node("Conv", "t w1", "c1", auto_pad="SAME_UPPER", strides=[2, 2], kernel_shape=[3, 3]),

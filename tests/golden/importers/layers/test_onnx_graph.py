@@ -1,10 +1,19 @@
-"""Views of tensors in ONNX: channels last, signals, vectors as maps."""
+"""Tensor views in ONNX: channels last, signals, vectors as maps."""
 
 import numpy as np
 import pytest
 
 from fabtune.golden.importers.layers.own_tensors import own_state, stage_tensors
-from fabtune.golden.models.layers import AveragePool, BatchNorm, Convolution, Depthwise, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.layers import (
+    AveragePool,
+    BatchNorm,
+    Convolution,
+    Depthwise,
+    Flatten,
+    Linear,
+    MaxPool,
+)
 
 from ....onnx_models import SAME, array, node, refusal, same, written
 
@@ -41,7 +50,7 @@ def test_what_reads_another_view_is_refused(nodes, message, tmp_path):
 
 
 def keras(flat, matrix, constants):
-    """A network of Keras: maps in (height, width, channels) where a Dense layer reads them."""
+    """Keras network: a Dense layer reads maps in (height, width, channels)."""
     nodes = [node("Transpose", "x", "t", perm=[0, 3, 1, 2]), node("Conv", "t w b4", "c", auto_pad="SAME_UPPER")]
     nodes += [node("Relu", "c", "r"), node("Transpose", "r", "u", perm=[0, 2, 3, 1]), *flat, matrix]
     return nodes, {"m": array(4 * 5 * 6, 3), "whole": np.array([-1, 120])} | constants
@@ -63,7 +72,7 @@ def test_columns_of_a_matrix_behind_a_flatten_of_channels_last(flat, turned, tmp
     model, path = written(tmp_path, nodes, constants, (5, 6, 2))
     network, module = same(model, path, turned=(2, 3, 1))
     assert network.layers == (Convolution(4, 3, 1), Relu(), Flatten(), Linear(3))
-    # the file's own tensor comes back as it is
+    # the file's own tensor returns unchanged
     stage = stage_tensors(network, module)[1]
     assert stage.weight == "m"
     np.testing.assert_array_equal(own_state(module)["m"].numpy(), constants["m"])
@@ -120,7 +129,7 @@ def test_two_pools_are_one(tmp_path):
 
 @pytest.mark.parametrize("kind", ["AveragePool", "MaxPool"])
 def test_a_pool_of_a_signal_as_a_column(kind, tmp_path):
-    """As old exporters write pools of one axis."""
+    """Old exporters write one-axis pools this way."""
     nodes = [node("Conv", "x k", "c"), node("Unsqueeze", "c three", "u")]
     nodes += [node(kind, "u", "p", kernel_shape=[2, 1], strides=[2, 1]), node("Squeeze", "p three", "z")]
     constants = {"k": array(4, 2, 3), "three": np.array([3])}
@@ -215,7 +224,7 @@ def test_signals_are_maps_of_one_row(nodes, shape, layers, features, tmp_path):
 
 
 def test_a_signal_of_keras(tmp_path):
-    """(length, channels), as a map of one row, and channels last before the matrix."""
+    """(length, channels), as a map of one row, channels last before the matrix."""
     nodes = [node("Unsqueeze", "x one", "u"), node("Transpose", "u", "t", perm=[0, 3, 1, 2]), node("Conv", "t k", "c")]
     nodes += [node("Squeeze", "c two", "s"), node("Relu", "s", "r"), node("Transpose", "r", "v", perm=[0, 2, 1])]
     constants = {"one": np.array([1]), "two": np.array([2]), "k": array(4, 2, 1, 3)}

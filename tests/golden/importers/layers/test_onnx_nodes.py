@@ -1,4 +1,4 @@
-"""Nodes of ONNX whose rewrite is right only under a condition: right, or refused, against onnxruntime."""
+"""ONNX nodes whose rewrite is conditional: correct or refused, compared with onnxruntime."""
 
 import re
 
@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from fabtune.golden.models.layers import Convolution, Depthwise, Relu
+from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.layers import Convolution, Depthwise
 from fabtune.golden.models.stages import MOST_VALUES
 
 from ....onnx_models import SAME, array, node, refusal, same, written
 
-# -- a rewrite that is right only if nothing else reads the tensor, or nothing is in between ---------------------------
+# -- rewrites that require a tensor without other readers, or adjacent nodes
+# --------------------------------------------
 
 ALIASES = {
     "none": [],
@@ -86,7 +88,7 @@ def test_constants_of_a_shape(shape, added, tmp_path):
     [((3,), True), ((1, 3), True), ((), True), ((1,), True), ((1, 1), True), ((3, 1), False), ((3, 3), False)],
 )
 def test_biases_of_a_matrix(shape, added, tmp_path):
-    """A column is one value a sample of a batch of that size, not one an output."""
+    """A column is a value per sample for this batch size, not per output."""
     constants = {"g": array(3, 6), "k": array(*shape)}
     model, path = written(tmp_path, [node("Gemm", "x g k", "y", transB=1, beta=2.0)], constants, (6,))
     if added:
@@ -122,7 +124,7 @@ def test_a_pad_with_axes(tmp_path):
 
 @pytest.mark.parametrize("shape", [(4, 1, 1), (1, 4, 1, 1), (), (1, 1, 1, 1)])
 def test_factors_of_channels(shape, tmp_path):
-    """A batch norm behind a ReLU, as fabtune itself writes it."""
+    """A batch norm after a ReLU, as exported by fabtune."""
     nodes = [node("Conv", "x w", "c"), node("Relu", "c", "r"), node("Mul", "k r", "m"), node("Add", "m b", "z")]
     network, module = same(*written(tmp_path, nodes, {"k": array(*shape)}, features=144))
     assert network.layers[2] == Depthwise(1)
@@ -166,7 +168,7 @@ def test_conversions_of_values(to, tmp_path):
 
 @pytest.mark.parametrize("kind", [6, 7, 1])
 def test_a_shape_as_tf2onnx_computes_it(kind, tmp_path):
-    """The open batch goes through integers of any kind, and through no floats."""
+    """The open batch passes through integers of any kind, and not through floats."""
     nodes = [
         *(node("Conv", "x w", "c"), node("Shape", "c", "s"), node("Cast", "s", "i", to=kind)),
         *(node("Slice", "i from to from", "n"), node("Concat", "n rest", "t", axis=0), node("Cast", "t", "o", to=7)),
@@ -182,7 +184,7 @@ def test_a_shape_as_tf2onnx_computes_it(kind, tmp_path):
 
 
 def test_a_relu_of_what_a_second_layer_has_read_without_it(tmp_path):
-    """The stage would give the second layer the ReLU's outputs."""
+    """A single stage would give the second layer the ReLU's outputs."""
     nodes = [node("Conv", "x w b4", "c", **SAME), node("Conv", "c w1", "d", **SAME), node("Relu", "c", "r")]
     _, path = written(tmp_path, [*nodes, node("Add", "d r", "z")], {}, features=256)
     assert "follows my_Conv, which my_Conv reads without it" in refusal(path)

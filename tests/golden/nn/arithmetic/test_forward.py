@@ -1,4 +1,4 @@
-"""Integer stages compared with PyTorch in float64, which is exact for their sums, rounded by PyTorch and Fraction."""
+"""Integer stages compared with PyTorch in float64, exact for the sums, then rounded with PyTorch and Fraction."""
 
 from fractions import Fraction
 
@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional
 
 from fabtune.golden.fixed import Q8_16, Narrower
+from fabtune.golden.models.activations import Relu
 from fabtune.golden.models.layers import (
     Add,
     AveragePool,
@@ -16,7 +17,6 @@ from fabtune.golden.models.layers import (
     Flatten,
     Linear,
     MaxPool,
-    Relu,
 )
 from fabtune.golden.models.network import Network
 from fabtune.golden.models.stages import stages_of
@@ -30,7 +30,7 @@ NETWORK = Network(
     (Convolution(3, 3, 1), MaxPool(2), Relu(), Convolution(4, 2), Flatten(), Linear(5), Relu(), Linear(3)),
 )
 
-# what differs from a convolution of 4 channels, 3 x 3, of maps of 2 x 9 x 7
+# differences from a 3 x 3 convolution with 4 channels, of maps 2 x 9 x 7
 VARIATIONS = {
     "kernel of one": (Convolution(4, 1),),
     "wide kernel": (Convolution(4, (2, 5)),),
@@ -156,7 +156,7 @@ def test_concatenations_are_those_of_pytorch():
 
 
 def check_graph(graph):
-    """Golden's outputs of all stages are those of PyTorch's exact functions."""
+    """Compare golden outputs of all stages with PyTorch's exact functions."""
     rng = np.random.default_rng(2)
     parameters = [parameters_of(stage, rng, 1 << 12) for stage in graph.stages]
     inputs = rng.integers(-(1 << 18), 1 << 18, (4, *graph.input_shape))
@@ -176,7 +176,7 @@ def check_graph(graph):
 def test_a_residual_is_added_before_the_rounding():
     layers, sources = (Linear(1), Linear(1), Add()), ((-1,), (0,), (1, 0))
     stage = stages_of("sum", (1,), layers, sources)[1]
-    # half a last place of the product and a last place of the residual: one and a half, to even two
+    # half a last place of the product plus one of the residual: 1.5, to even 2
     own = StageIntegers(np.array([[1]]), np.array([0]))
     found = forward(stage, own, np.array([[1 << 11]]), PRODUCTS["int64"], Narrower(), np.array([[1]]))
     assert found.tolist() == [[2]]
@@ -202,7 +202,7 @@ def test_clipped_values_are_counted():
         torch.tensor(own.bias << 16).double(),
         padding=1,
     )
-    # rows and columns outside all windows of the max-pool are not computed
+    # values outside all max-pool windows are not computed
     height, width = (side * 2 for side in stage.output_shape[1:])
     rounded = torch.round(unclipped[:, :, :height, :width] / 2**12)
     beyond = int(((rounded > Q8_16.maximum) | (rounded < Q8_16.minimum)).sum())

@@ -1,4 +1,4 @@
-"""The mapping, walked in plain Python as the hardware does, gives what the integer job's network gives."""
+"""The mapping, executed in plain Python as by the hardware, computes the integer job's network."""
 
 import itertools
 import re
@@ -9,7 +9,8 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, narrow
-from fabtune.golden.models.layers import Convolution, Depthwise, Flatten, Linear, MaxPool, Relu
+from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.layers import Convolution, Depthwise, Flatten, Linear, MaxPool
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.stages import Stage, stages_of
 from fabtune.golden.models.text import NETWORKS, network_from
@@ -92,7 +93,7 @@ PAIRS = {
     ),
     "many outputs": ("3x6x6 conv9k3p1 relu conv16k3p1 relu flatten fc3", ".."),
 }
-"""Networks, and for each convolution: `2`, two pixels of a window; `1`, two outputs; a dot, neither."""
+"""Networks with a mark per convolution: `2` two pixels of a window, `1` two outputs, a dot for neither."""
 PAIRED = {
     f"{name}, {lanes} lanes": Mapping.of(network_from(text), lanes, 16, pairs="frozen")
     for lanes in (16, 32)
@@ -116,7 +117,7 @@ def _frozen(stages: tuple[Stage, ...], rng: np.random.Generator) -> list[StageIn
 
 
 def _fill(mapping: Mapping, memory: np.ndarray, values: np.ndarray) -> None:
-    """A sample's values where the first stage reads them."""
+    """A sample's values at the addresses read by the first stage."""
     rows, pitch, column, origin = mapping.layout(-1)
     if not sample_is_map(mapping.network_stages):
         memory[: values.size] = values.reshape(-1)
@@ -129,7 +130,7 @@ def _fill(mapping: Mapping, memory: np.ndarray, values: np.ndarray) -> None:
 
 
 def _turns(counts: list[int]) -> Iterator[tuple[int, ...]]:
-    """Turns of loops one within the other, the first one innermost."""
+    """Iterations of nested loops, innermost first."""
     return (turn[::-1] for turn in itertools.product(*map(range, reversed(counts))))
 
 
@@ -223,7 +224,7 @@ def test_places_of_a_perturbed_weight_are_in_one_word(name: str) -> None:
         assert copy is not None
         assert np.array_equal(first // word, second // word)
         assert np.unique(second - first).tolist() == [copy.lanes * mapping.columns + copy.columns]
-        # lanes with a weight in the columns of each pixel, as each word is the last of a run
+        # lanes with a weight in the columns of each pixel; each word ends a run
         for segment, positions in ((0, first), (segments(mapping).index(copy.columns), second)):
             lanes = np.unique(positions % word // mapping.columns)
             assert tail_lanes(mapping, at)[segment] == sum(1 << lane for lane in lanes.tolist())
@@ -235,7 +236,7 @@ def test_perturbed_words_of_fewer_columns_or_of_several_words_are_of_one_pixel()
         for name, mapping in PERTURBED.items()
     }
     expected = {f"{name}, perturbed": kinds.ljust(6, ".") for name, (_, kinds) in PAIRS.items()}
-    # of rows side by side that take several words; of 80 and of several runs
+    # adjacent rows in several words; 80 channels; several runs
     expected["a window of several rows, perturbed"] = ".1...."
     expected["a window of several words, perturbed"] = "..1..."
     expected["a part of a concatenation, perturbed"] = "..2..."
@@ -315,7 +316,7 @@ PUBLISHED = {"resnet": RESNET, "keywords": KEYWORDS}
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_cycles_are_close_to_the_ideal(name: str) -> None:
-    """Shapes of MLPerf Tiny's networks: 16 channels and more fill the lanes, and a channel a lane uses one column."""
+    """MLPerf Tiny shapes: 16 and more channels fill the lanes; a depthwise channel uses one column."""
     mapping = Mapping.of(network_from(PUBLISHED[name]), lanes=16, columns=4)
     for own, stage in zip(mapping.network_stages, mapping.stages, strict=True):
         ideal = own.macs / (mapping.lanes * mapping.columns)

@@ -1,57 +1,58 @@
-"""Leaky ReLU: what is below 0 times a slope, rounded."""
+"""Units of activations: RTL of each `golden.nn.array.activation_units`, `columns` values a cycle, without handshake."""
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Q8_16
-from ...golden.models.stages import SLOPE_FRACTION
+from ...golden.models.activations import SLOPE_FRACTION
 from ...golden.nn.array import latency
+from ...golden.nn.array.activation_units import ActivationUnit, LeakyUnit
 from ..primitives.pipeline import Pipeline
 from ..primitives.rounding import RoundSaturate
 from .interfaces import ACTIVATION
 
 
-class LeakyRelu(wiring.Component):
-    """Multiply what is below 0 by a slope and round half to even, a value a column and cycle, without handshake.
-
-    A column takes a DSP48E2.
+class UnitComponent(wiring.Component):
+    """Component of a unit.
 
     Parameters
     ----------
+    unit : ActivationUnit
     columns : int
         Values of a cycle.
-    slopes : tuple of int
-        Slopes that there are, `SLOPE_FRACTION` fraction bits, in 1 to 2**SLOPE_FRACTION - 1.
 
     Attributes
     ----------
-    slope : In, range(len(slopes) + 1)
-        Which one, counted from 1; 0: the values pass as they are.
+    choice : In, range(len(unit.constants) + 1)
+        `ActivationUnit.choice`: 0 where the values pass as they are.
     i : In, array of columns Q8.16
     o : Out, array of columns Q8.16
-        `LATENCY` cycles later.
+        `unit.latency` cycles later.
     """
 
-    LATENCY = latency.LEAKY
-
-    def __init__(self, columns: int, slopes: tuple[int, ...]) -> None:
-        self.slopes = slopes
+    def __init__(self, unit: ActivationUnit, columns: int) -> None:
+        self.unit = unit
         values = data.ArrayLayout(ACTIVATION, columns)
-        super().__init__({"slope": In(range(len(slopes) + 1)), "i": In(values), "o": Out(values)})
+        super().__init__({"choice": In(range(len(unit.constants) + 1)), "i": In(values), "o": Out(values)})
+
+
+class LeakyRelu(UnitComponent):
+    """Multiply negative values by a slope of `SLOPE_FRACTION` fraction bits and round half to even."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        factor: Value | int = self.slopes[0]
-        if len(self.slopes) > 1:
+        slopes = self.unit.constants
+        factor: Value | int = slopes[0]
+        if len(slopes) > 1:
             factor = Signal(unsigned(SLOPE_FRACTION), reset_less=True)
-            with m.Switch(self.slope):
-                for number, slope in enumerate(self.slopes, start=1):
+            with m.Switch(self.choice):
+                for number, slope in enumerate(slopes, start=1):
                     with m.Case(number):
                         m.d.sync += factor.eq(slope)
         stages = {"input": 0, "operands": latency.OPERANDS, "product": latency.PRODUCT, "output": RoundSaturate.LATENCY}
         pipeline = Pipeline(m, stages)
-        leaky = pipeline.place("input", self.slope.any(), "leaky", reset_less=True).at("output")
+        leaky = pipeline.place("input", self.choice.any(), "leaky", reset_less=True).at("output")
         for column, value in enumerate(self.i):
             operand = Signal(ACTIVATION, name=f"operand{column}", reset_less=True)
             product = Signal(signed(Q8_16.width + SLOPE_FRACTION), name=f"product{column}", reset_less=True)
@@ -60,3 +61,7 @@ class LeakyRelu(wiring.Component):
             passed = pipeline.place("operands", operand, f"passed{column}", reset_less=True).at("output").as_signed()
             m.d.comb += [rounding.i.eq(product), self.o[column].eq(Mux(leaky & (passed < 0), rounding.o, passed))]
         return m
+
+
+COMPONENTS: dict[str, type[UnitComponent]] = {LeakyUnit.kind: LeakyRelu}
+"""Component of each kind of unit."""

@@ -1,0 +1,304 @@
+"""Activations of a network: text, floats, integers, import and export of each.
+
+A new activation is a class here, listed in `ACTIVATIONS`. One that is more than a clip has a unit on the array, too:
+its cycles and DSPs in `golden.nn.array.activation_units`, its RTL in `hw.nn.activation_units`.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+
+from ..fixed import Q8_16, Integers, narrow
+
+if TYPE_CHECKING:  # PyTorch takes seconds to import, and a spec needs none
+    from numpy.typing import NDArray
+    from torch import Tensor
+
+
+class ActivationError(ValueError):
+    """Activation that has no hardware: the rest of a sentence about its layer or operator."""
+
+
+Made = Callable[[Callable[[str], Any]], "Activation"]
+"""Function from an operator's arguments, each a number or None by its name, to an activation."""
+
+
+class OnnxWriter(Protocol):
+    """Nodes and tensors of an ONNX file, which give them names that nothing else has."""
+
+    def node(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> str: ...
+
+    def tensor(self, name: str, values: NDArray[Any]) -> str: ...
+
+
+class Activation(ABC):
+    """Function of each value behind a layer. Instances are frozen, and equal where their functions are.
+
+    Attributes
+    ----------
+    name : str
+        Name for messages.
+    kinds, words : str
+        For lists in messages: its kinds, and examples of its text form.
+    aten, onnx : mapping of str to function
+        Operators that are this activation: of ATen, overload ``default``, and of ONNX.
+    rises : bool
+        Whether it never falls: only then a max-pool may come first.
+    steepest : float
+        Largest slope, by which errors of its input grow.
+    float_roundings : int
+        Largest relative error of `floats`, in roundings to float32.
+    """
+
+    name: ClassVar[str]
+    kinds: ClassVar[str]
+    words: ClassVar[str]
+    aten: ClassVar[Mapping[str, Made]]
+    onnx: ClassVar[Mapping[str, Made]]
+    rises: ClassVar[bool] = True
+    steepest: ClassVar[float] = 1.0
+    float_roundings: ClassVar[int] = 0
+
+    @classmethod
+    @abstractmethod
+    def parsed(cls, word: str) -> Activation | None:
+        """Activation of a word of a network's text; None if it is another kind of layer."""
+
+    @property
+    @abstractmethod
+    def word(self) -> str:
+        """Text form, as `parsed` reads it."""
+
+    @property
+    def shown(self) -> str:
+        """Name with its numbers, for tables."""
+        return self.name
+
+    @property
+    def refusal(self) -> str:
+        """Why its numbers have no hardware; empty if they have."""
+        return ""
+
+    def behind(self, before: Activation) -> Activation:
+        """Activation that does the work of two: of an earlier one, then of this one.
+
+        Raises
+        ------
+        ActivationError
+            If there is none.
+        """
+        raise ActivationError(f"a {self.name} behind another activation has no hardware")
+
+    def in_range(self) -> Activation:
+        """Activation without numbers that no value of Q8.16 reaches."""
+        return self
+
+    @property
+    @abstractmethod
+    def operations(self) -> int:
+        """Operations of a value in floats."""
+
+    @property
+    @abstractmethod
+    def roundings(self) -> int:
+        """Largest error of `integers` for an exact input, in halves of a last place."""
+
+    @abstractmethod
+    def floats(self, x: Tensor) -> Tensor:
+        """Outputs in PyTorch."""
+
+    @abstractmethod
+    def integers(self, values: Integers) -> Integers:
+        """Outputs in Q8.16 of values in Q8.16."""
+
+    @abstractmethod
+    def write_onnx(self, writer: OnnxWriter, source: str, number: int) -> str:
+        """Write layer `number`, which reads a tensor; return the name of its output."""
+
+    @property
+    def unit(self) -> str:
+        """Kind of its unit on the array; empty if the array only clips."""
+        return ""
+
+    @property
+    def constant(self) -> int:
+        """Number that tells apart activations of one unit."""
+        return 0
+
+    @property
+    def rectified(self) -> bool:
+        """Whether the array replaces negative outputs by 0."""
+        return False
+
+    @property
+    def largest(self) -> int | None:
+        """Limit to which the array clips outputs, in Q8.16."""
+        return None
+
+
+NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
+SLOPE_FRACTION = 16
+"""Fraction bits of a leaky ReLU's slope in integers."""
+_BEYOND = 128.0
+"""Above all values of Q8.16: a ReLU with such a limit has none."""
+
+
+def _text(value: float) -> str:
+    """Format a number so that it is read back as it is."""
+    return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+
+
+def _clip(least: str, most: str) -> Made:
+    """ReLU of an operator with two ends, by their names."""
+
+    def made(number: Callable[[str], Any]) -> Relu:
+        ends = number(least), number(most)
+        if ends[0] != 0:
+            raise ActivationError(f"clips from {ends[0]} to {ends[1]}, not from 0")
+        return Relu(None if ends[1] is None else float(ends[1]))
+
+    return made
+
+
+def _threshold(number: Callable[[str], Any]) -> Relu:
+    threshold, value = number("threshold"), number("value")
+    if not threshold == value == 0:
+        raise ActivationError(f"replaces what is below {threshold} by {value}, not 0 by 0")
+    return Relu()
+
+
+@dataclass(frozen=True)
+class Relu(Activation):
+    """ReLU: max(x, 0), with a limit or a slope. In integers the product with the slope is rounded half to even.
+
+    Parameters
+    ----------
+    limit : float, optional
+        Largest output, as ReLU6 has one.
+    slope : float
+        Factor of negative values, from 0 to less than 1: of a leaky ReLU more than 0.
+    """
+
+    name = "ReLU"
+    kinds = "ReLU, ReLU6, leaky ReLU"
+    words = "relu, relu6, leaky0.1"
+    aten: ClassVar[Mapping[str, Made]] = {
+        "relu": lambda number: Relu(),
+        "relu6": lambda number: Relu(6.0),
+        "hardtanh": _clip("min_val", "max_val"),
+        **dict.fromkeys(("clamp", "clamp_min", "clip"), _clip("min", "max")),
+        "threshold": _threshold,
+        "leaky_relu": lambda number: Relu(slope=float(number("negative_slope"))),
+    }
+    onnx: ClassVar[Mapping[str, Made]] = {
+        "Relu": lambda number: Relu(),
+        # the decimal number that float32 stands for
+        "LeakyRelu": lambda number: Relu(slope=float(str(np.float32(number("alpha"))))),
+        "Clip": _clip("min", "max"),
+    }
+
+    limit: float | None = None
+    slope: float = 0.0
+
+    @classmethod
+    def parsed(cls, word: str) -> Relu | None:
+        if found := re.fullmatch(rf"relu({NUMBER})?", word):
+            return cls(float(found[1]) if found[1] else None)
+        if found := re.fullmatch(rf"leaky({NUMBER})(?:to({NUMBER}))?", word):
+            return cls(float(found[2]) if found[2] else None, float(found[1]))
+        return None
+
+    @property
+    def word(self) -> str:
+        limit = "" if self.limit is None else _text(self.limit)
+        if not self.slope:
+            return f"relu{limit}"
+        return f"leaky{_text(self.slope)}" + (f"to{limit}" if limit else "")
+
+    @property
+    def shown(self) -> str:
+        return f"{f'leaky {self.slope:g} ' if self.slope else ''}ReLU{'' if self.limit is None else f'{self.limit:g}'}"
+
+    @property
+    def refusal(self) -> str:
+        if self.limit is not None and not (isfinite(self.limit) and self.limit > 0):
+            return f"a limit is above 0, not {self.limit}"
+        if self.slope and not (isfinite(self.slope) and 0 < self.constant < 1 << SLOPE_FRACTION):
+            return f"a slope is 0 or 2**-{SLOPE_FRACTION} to less than 1, not {self.slope}"
+        return ""
+
+    def behind(self, before: Activation) -> Activation:
+        if not isinstance(before, Relu):
+            return super().behind(before)
+        if self.slope and before.slope:
+            raise ActivationError("a leaky ReLU behind another one has no hardware; multiply their slopes")
+        limits = [one.limit for one in (self, before) if one.limit is not None]
+        return Relu(min(limits, default=None), min(self.slope, before.slope))
+
+    def in_range(self) -> Relu:
+        return replace(self, limit=None) if self.limit is not None and self.limit >= _BEYOND else self
+
+    @property
+    def operations(self) -> int:
+        return 1 + (self.limit is not None) + (self.slope > 0)
+
+    @property
+    def roundings(self) -> int:
+        return int(self.slope > 0)
+
+    @property
+    def unit(self) -> str:
+        return "leaky" if self.slope else ""
+
+    @property
+    def constant(self) -> int:
+        return round(self.slope * (1 << SLOPE_FRACTION))
+
+    @property
+    def rectified(self) -> bool:
+        return not self.slope
+
+    @property
+    def largest(self) -> int | None:
+        return None if self.limit is None else int(Q8_16.from_float(self.limit))
+
+    def floats(self, x: Tensor) -> Tensor:
+        from torch.nn import functional
+
+        if not self.slope:
+            return x.relu() if self.limit is None else functional.hardtanh(x, 0, self.limit)
+        found = functional.leaky_relu(x, self.slope)
+        return found if self.limit is None else found.clamp(max=self.limit)
+
+    def integers(self, values: Integers) -> Integers:
+        limit = Q8_16.maximum if self.largest is None else self.largest
+        if not self.slope:
+            return np.clip(values, 0, limit)
+        below = narrow(np.minimum(values, 0) * self.constant, Q8_16.fraction + SLOPE_FRACTION, Q8_16)
+        return np.where(values < 0, below, np.minimum(values, limit))
+
+    def write_onnx(self, writer: OnnxWriter, source: str, number: int) -> str:
+        output, limit, least = f"layer_{number}", f"limit_{number}", ""
+        if self.slope:
+            source = writer.node("LeakyRelu", [source], output, alpha=self.slope)
+        if self.limit is None:
+            return source if self.slope else writer.node("Relu", [source], output)
+        if not self.slope:
+            least = writer.tensor(f"{limit}_least", np.zeros((), np.float32))
+        most = writer.tensor(limit, np.array(self.limit, np.float32))
+        return writer.node("Clip", [source, least, most], f"{output}_clipped")
+
+
+ACTIVATIONS: tuple[type[Activation], ...] = (Relu,)
+
+
+def activation_from(word: str) -> Activation | None:
+    """Activation of a word of a network's text; None for any other word."""
+    return next((found for kind in ACTIVATIONS if (found := kind.parsed(word)) is not None), None)

@@ -1,0 +1,67 @@
+"""Units of activations on the array: cycles and DSPs; a column has one of each kind that its network needs."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ...fixed import Q8_16
+from ...models.activations import Activation
+from ..arithmetic.multipliers import takes_dsp
+from . import latency
+
+
+@dataclass(frozen=True)
+class ActivationUnit(ABC):
+    """Unit of one kind, through which the rounded sums of all stages pass.
+
+    Parameters
+    ----------
+    constants : tuple of int
+        `Activation.constant` of the activations that it computes, ascending.
+
+    Attributes
+    ----------
+    kind : str
+        `Activation.unit`; also the name of its component and its choice in RTL.
+    latency : int
+        Cycles from a value to its output.
+    """
+
+    kind: ClassVar[str]
+    latency: ClassVar[int]
+    constants: tuple[int, ...]
+
+    @property
+    @abstractmethod
+    def dsps(self) -> int:
+        """DSPs of a column."""
+
+    def choice(self, activation: Activation | None) -> int:
+        """Number of an activation among its constants, counted from 1; 0 for any other, whose values pass."""
+        if activation is None or activation.unit != self.kind:
+            return 0
+        return 1 + self.constants.index(activation.constant)
+
+
+class LeakyUnit(ActivationUnit):
+    """Product of a negative value and a slope, rounded."""
+
+    kind = "leaky"
+    latency = latency.OPERANDS + latency.PRODUCT + latency.ROUNDING
+
+    @property
+    def dsps(self) -> int:
+        return int(len(self.constants) > 1 or any(takes_dsp(Q8_16.width, slope) for slope in self.constants))
+
+
+UNITS: tuple[type[ActivationUnit], ...] = (LeakyUnit,)
+
+
+def units_of(activations: Sequence[Activation | None]) -> tuple[ActivationUnit, ...]:
+    """Units that compute these activations, in the order of `UNITS`."""
+    needed = {(one.unit, one.constant) for one in activations if one is not None and one.unit}
+    found = ((unit, tuple(sorted(constant for kind, constant in needed if kind == unit.kind))) for unit in UNITS)
+    return tuple(unit(constants) for unit, constants in found if constants)
