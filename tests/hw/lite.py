@@ -1,24 +1,18 @@
-"""Managers on AXI4-Lite for benches in Amaranth's simulator: accesses by offset, or by the names of registers."""
+"""AXI4-Lite managers for benches in Amaranth's simulator: accesses by offset or by register name."""
 
 import numpy as np
 
 from fabtune.golden.axi.axi_registers import OKAY
 
 ORDERS = {"both": ("aw w",), "aw": ("aw", "w"), "w": ("w", "aw")}
-"""Which of a write's channels comes first: those that are offered at once, one after the other."""
+"""Order of a write's channels: channels in a group are offered at once, groups in sequence."""
 
 
 class Lite:
-    """Accesses by offset, which stall at random.
+    """Accesses by offset, with random stalls.
 
-    Parameters
-    ----------
-    ctx : SimulatorContext
-    bus : interface of `Lite`, as its subordinate has it
-    stall : float
-        Probability, in each cycle before a channel is used, that nothing happens.
-    seed : int
-        Of the stalls.
+    ``bus`` is the subordinate's interface. ``stall`` is the probability of an idle cycle, for each cycle before a
+    channel is used; ``seed`` is the seed of the stalls.
     """
 
     def __init__(self, ctx, bus, stall=0.0, seed=1):
@@ -29,12 +23,11 @@ class Lite:
         return (await self.ctx.tick().sample(*signals))[2:]
 
     async def wait(self):
-        """Stall."""
         while self.rng.random() < self.stall:
             await self.tick()
 
     async def send(self, *channels):
-        """Offer all of the channels from now on, until each has been taken: the cycles that this takes."""
+        """Offer all channels at once until each is accepted; number of cycles."""
         left, cycles = list(channels), 0
         for channel in left:
             self.ctx.set(channel.valid, 1)
@@ -47,7 +40,6 @@ class Lite:
         return cycles
 
     async def take(self, channel):
-        """Take an answer."""
         await self.wait()
         self.ctx.set(channel.ready, 1)
         valid = False
@@ -57,9 +49,9 @@ class Lite:
         return payload
 
     async def post(self, offset, value, strobe=0xF, order="both"):
-        """Write without waiting for the answer: the cycles until it was taken.
+        """Write without waiting for the response; number of cycles until acceptance.
 
-        Where answers are taken, the next write can follow at once. `order` is one of `ORDERS`.
+        If responses are taken, the next write can follow at once. `order` is one of `ORDERS`.
         """
         self.ctx.set(self.bus.aw.payload.address, offset)
         self.ctx.set(self.bus.w.payload, {"data": value, "strobe": strobe})
@@ -86,37 +78,33 @@ class Lite:
 class LiteHost:
     """Accesses to a core's registers by name, at full speed; each must be answered OKAY.
 
-    Parameters
-    ----------
-    ctx : SimulatorContext
-    bus : interface of `Lite`, as its subordinate has it
-    registers : RegisterMap
+    ``bus`` is the subordinate's interface.
     """
 
     def __init__(self, ctx, bus, registers):
         self.lite, self.registers = Lite(ctx, bus), registers
 
     async def write(self, **values):
-        """Write registers one after the other."""
+        """Write registers in sequence."""
         for name, value in values.items():
             assert await self.lite.write(self.registers[name].offset, value) == OKAY, name
 
     async def post(self, name, value, order="both"):
-        """Write a register without waiting for the answer; returns after how many cycles it was taken.
+        """Write a register without waiting for the response; number of cycles until acceptance.
 
-        Let some cycles pass before a `write` or `read`, so that the answer is gone and the register has its value.
-        Two in a row are as close as the bus allows: the second is offered in the cycle after the first was taken.
+        Let some cycles pass before a `write` or `read`, so that the response is gone and the register has the value.
+        Two posts in a row are as close as the bus allows: the second is offered in the cycle after the first was
+        accepted.
         """
         self.lite.ctx.set(self.lite.bus.b.ready, 1)
         return await self.lite.post(self.registers[name].offset, value, order=order)
 
     async def read(self, name):
-        """Read a register."""
         value, response = await self.lite.read(self.registers[name].offset)
         assert response == OKAY, name
         return value
 
     async def status(self):
-        """Read `status` apart: busy, done, error and error_code."""
+        """`status` as fields: busy, done, error and error_code."""
         word = await self.read("status")
         return {item.name: item.of(word) for item in self.registers["status"].fields}

@@ -1,4 +1,4 @@
-"""What stands behind the ports of a component in the background: a memory, and a port that is 0 now and then."""
+"""Background benches for a component's ports: a memory, and a port that is 0 in random cycles."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from .simulation import BEAT, beats_of
 
 
 def willing(port, stall, seed=3):
-    """Make a bench for the background: a port that is 0 in random cycles, and else 1."""
+    """Background bench for a port that is 0 in random cycles, and else 1."""
     rng = np.random.default_rng(seed)
 
     async def bench(ctx):
@@ -18,21 +18,21 @@ def willing(port, stall, seed=3):
 
 
 class Memory:
-    """Beats by byte address, behind read ports, write ports and streams of commands.
+    """Beats by byte address behind read ports, write ports and command streams.
 
     Parameters
     ----------
     stall : float
-        Probability, in each cycle and on each stream, that nothing moves.
+        Probability, in each cycle and on each stream, of no transfer.
     seed : int
-        Of the stalls.
+        Seed of the stalls.
 
     Attributes
     ----------
     beats : dict of int to int
         Contents, by byte address.
     reads, writes : list of (address, beats)
-        Commands in the order in which they were accepted.
+        Accepted commands, in order.
     """
 
     def __init__(self, stall=0.0, seed=1):
@@ -40,11 +40,11 @@ class Memory:
         self.stall, self.rng = stall, np.random.default_rng(seed)
 
     def load(self, address, image):
-        """Put the bytes of an image at an address."""
+        """Store the bytes of an image at an address."""
         self.beats |= {address + BEAT * at: beat for at, beat in enumerate(beats_of(image))}
 
     def willing(self):
-        """Draw if something moves in this cycle."""
+        """Draw whether this cycle has no stall."""
         return bool(self.rng.random() >= self.stall)
 
     def reader(self, command, beats=None):
@@ -74,7 +74,7 @@ class Memory:
         return bench
 
     def writer(self, port):
-        """Serve a write port: the beats of a command are taken once the command was."""
+        """Serve a write port: beats of a command are accepted after the command."""
 
         async def bench(ctx):
             queue = []

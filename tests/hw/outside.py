@@ -1,4 +1,4 @@
-"""Memory outside a core, behind AXI4 ports."""
+"""External memory of a core, behind AXI4 ports."""
 
 import numpy as np
 
@@ -7,11 +7,11 @@ from fabtune.hw.axi.bus import Response
 from .simulation import beats_of
 
 LATENCY = 20
-"""Cycles from a burst to its first beat, or to its answer."""
+"""Cycles from a burst to the first beat, or to the response."""
 
 
 def content(address):
-    """Beat that the memory outside holds at first."""
+    """Initial beat at an address of the external memory."""
     return address // 16 * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128
 
 
@@ -23,7 +23,7 @@ class Outside:
     written : dict of int to int
         Beats by address.
     ports : dict of int to int
-        Beats that went through each port.
+        Number of beats through each port.
     """
 
     def __init__(self, stall=0.0, bad=None):
@@ -31,16 +31,16 @@ class Outside:
         self.ports, self.rng, self.outstanding = {}, np.random.default_rng(4), 0
 
     def load(self, address, image):
-        """Put the bytes of an image at an address."""
+        """Store the bytes of an image at an address."""
         self.written |= {address + 16 * at: beat for at, beat in enumerate(beats_of(image))}
 
     def image(self, address, size):
-        """Bytes at an address; what was never written is 0."""
+        """Bytes at an address; unwritten bytes are 0."""
         beats = range(address, address + size, 16)
         return np.frombuffer(b"".join(self.written.get(at, 0).to_bytes(16, "little") for at in beats), np.uint8)
 
     def willing(self):
-        """Draw if something moves in this cycle."""
+        """Draw whether this cycle has no stall."""
         return bool(self.rng.random() >= self.stall)
 
     def reader(self, number, bus):
@@ -98,7 +98,7 @@ class Outside:
                 if w and ready[1]:
                     beats.append(beat)
                     self.ports[number] = self.ports.get(number, 0) + 1
-                # beats may come before their address
+                # beats may arrive before their address
                 while bursts and any(one.last for one in beats):
                     first = address = bursts.pop(0)
                     last = False

@@ -1,11 +1,11 @@
-"""Play what is around a component in Amaranth's simulator: give it words, take what it makes, answer its reads.
+"""Play the surroundings of a component in Amaranth's simulator: give words, take words, answer reads.
 
-A test names ports by their path and says what happens at them; one call simulates it::
+A test names ports by path and says what happens at each port; one call simulates the component::
 
     seen = play_interface(Fifo(8, 4), give={"i": [1, 2, 3]}, take={"o": 3}, stall=0.5)
     assert seen.words("o") == [1, 2, 3]
 
-Where things happen one after the other, a body says so::
+For a sequence of events, a body does the steps::
 
     async def body(bench):
         for job in jobs:
@@ -16,7 +16,7 @@ Where things happen one after the other, a body says so::
     seen = play_interface(dut, take={"o": None}, watch={"done": None}, body=body, stall=0.5)
     assert seen.words("o") == expected
 
-A `Memory` in the background is behind read and write ports. `simulate` runs benches that need more than all this.
+A `Memory` in the background serves read and write ports. `simulate` runs benches that need more.
 """
 
 import numpy as np
@@ -25,22 +25,22 @@ from .simulation import LIMIT, Monitor, beside, near, plain, port_of, settable, 
 
 
 class Seen(dict):
-    """What came by at each path that was played, a list of (cycle, word); `cycle` is the one that ended last."""
+    """Observations at each played path, a list of (cycle, word); `cycle` is the last completed cycle."""
 
     def __init__(self, names):
         super().__init__({name: [] for name in names})
         self.cycle, self.told = 0, {}
 
     def words(self, name):
-        """Words alone, in their order."""
+        """Words alone, in order."""
         return [word for _, word in self[name]]
 
     def cycles(self, name):
-        """Cycles alone, in their order."""
+        """Cycles alone, in order."""
         return [cycle for cycle, _ in self[name]]
 
     def both(self, name, other):
-        """Words in the cycles in which something came by at another path, too."""
+        """Words in the cycles with an observation at another path, too."""
         cycles = set(self.cycles(other))
         return [word for cycle, word in self[name] if cycle in cycles]
 
@@ -56,16 +56,16 @@ class Seen(dict):
 
 
 class Bench:
-    """Hands of a body: it sets, pulses and reads ports by their paths.
+    """Handle for a body: sets, pulses and reads ports by path.
 
     Attributes
     ----------
     ctx : SimulatorContext
     dut : Component
     seen : Seen
-        What came by until now.
+        Observations until now.
     rng : numpy.random.Generator
-        Of the gaps in what the body gives and takes.
+        Source of the gaps between the body's transfers.
     """
 
     def __init__(self, dut, seen, stall, seed, number=0):
@@ -74,7 +74,7 @@ class Bench:
 
     @property
     def cycle(self):
-        """The cycle that ended last."""
+        """The last completed cycle."""
         return self.seen.cycle
 
     def set(self, values=None, **more):
@@ -83,7 +83,6 @@ class Bench:
             self.ctx.set(port_of(self.dut, path), settable(value))
 
     def get(self, path):
-        """Value of a port."""
         return plain(self.ctx.get(port_of(self.dut, path)))
 
     async def tick(self, count=1):
@@ -97,20 +96,20 @@ class Bench:
             await self.tick()
 
     async def until(self, path, value=1):
-        """Let cycles pass, at least one, up to the end of the first in which the port has the value."""
-        # not Amaranth's `until`, which leaves a warning behind where the simulation ends in it
+        """Let at least one cycle pass, up to the end of the first cycle in which the port has the value."""
+        # not Amaranth's `until`, which warns if the simulation ends inside
         port = port_of(self.dut, path)
         while (await self.ctx.tick().sample(port))[2] != value:
             pass
 
     async def pulse(self, flag, **fields):
-        """Raise a flag for a cycle, with the values of ports in the same interface; those stay."""
+        """Raise a flag for a cycle, with values of ports in the same interface; the values stay."""
         self.set({beside(flag, name): value for name, value in fields.items()} | {flag: 1})
         await self.tick()
         self.set({flag: 0})
 
     async def give(self, stream, words):
-        """Give words to a stream, with random gaps, until the last one is taken."""
+        """Give words to a stream, with random gaps, until the last word is taken."""
         for word in words:
             await self.gap()
             self.set({f"{stream}.payload": word, f"{stream}.valid": 1})
@@ -119,7 +118,7 @@ class Bench:
             self.seen.setdefault(stream, []).append((self.cycle, word))
 
     async def take(self, stream, count):
-        """Take so many words from a stream, which stalls at random; then it is not ready."""
+        """Take a number of words from a stream with random stalls; then the stream is not ready."""
         port, monitor, words = port_of(self.dut, stream), Monitor(stream), []
         while len(words) < count:
             ready = self.rng.random() >= self.stall
@@ -132,7 +131,7 @@ class Bench:
         return words
 
     async def read(self, address, places, value):
-        """Values of a port in the same interface, each a cycle after its place was at `address`."""
+        """Values of a port in the same interface, each a cycle after its index was at `address`."""
         found = []
         for place in places:
             self.set({address: place})
@@ -166,38 +165,38 @@ def play_interface(
     ----------
     dut : Component
     give : dict of str to list, optional
-        For each input stream its words.
+        Words of each input stream.
     take : dict of str to (int or None), optional
-        For each output stream the number of words to take, where more are an error; None: all that come.
+        Number of words of each output stream; more words are an error. None: all words until the end.
     body : coroutine function of (Bench), or a list of some, optional
-        What happens one after the other; those of a list are played side by side.
+        Sequence of events; several bodies run at the same time.
     watch : dict of str to (str, tuple of str or None), optional
-        For each flag what is noted in every cycle in which it is not 0: the value of a port of the same interface or of
-        the component, a tuple of several, or that of the flag itself.
+        Flags, and what is recorded in every cycle in which a flag is not 0: a port of the same interface or of the
+        component, a tuple of several, or for None the flag's value.
     answer : dict of str to function, optional
-        For each interface what its other side does: the function is called with the values of all its ports in a
-        cycle, by name, and returns those to set for the next one.
+        Other side of each interface: the function takes the values of all ports in a cycle, by name, and returns the
+        values to set for the next cycle.
     background : sequence of coroutine functions of (ctx)
-        More that is around the component, such as a `Memory`.
+        Further surroundings of the component, such as a `Memory`.
     wires : dict of str to int, optional
         Values of other inputs.
     stall : float
-        Probability, in each cycle, that a stream is given nothing or is not ready.
+        Probability, in each cycle, of a stream without a word or without ready.
     seed : int
-        Of the stalls.
+        Seed of the stalls.
     after : dict of str to (str, int), optional
-        For a stream of `give` another one, and the number of its words, that it waits for before its first word.
+        Streams of `give` that wait, before their first word, for a number of words of another stream.
     begin : dict of str to int, optional
-        Cycle before which a stream is given nothing, or is not ready.
+        Cycle of a stream's earliest word or ready.
     unheld : sequence of str
-        Streams of `take` that may offer another word, or none, before the one that they offer is taken.
+        Streams of `take` that may change or withdraw a word before acceptance.
     limit : int
         Cycles after which the test fails.
 
     Returns
     -------
     Seen
-        For each stream and flag what came by: the cycle and the word.
+        Observations of each stream and flag: cycle and word.
     """
     give, take, watch, begin = give or {}, take or {}, watch or {}, begin or {}
     seen = Seen((*give, *take, *watch))
@@ -216,7 +215,7 @@ def play_interface(
         return run
 
     async def clock(ctx):
-        """Count cycles, behind all others in each."""
+        """Count cycles, after all other benches in each cycle."""
         while seen.cycle < limit:
             await ctx.tick()
             if not left and all(len(seen[name]) >= count for name, count in wanted.items()):
@@ -241,7 +240,6 @@ def play_interface(
 
 
 def _setter(dut, wires):
-    """Set inputs."""
 
     async def set_wires(ctx):
         for path, value in wires.items():
@@ -251,7 +249,6 @@ def _setter(dut, wires):
 
 
 def _giver(bench, name, words, after, begin, number):
-    """Give words to a stream."""
     rng, port, seen = np.random.default_rng([bench.seed, number]), port_of(bench.dut, name), bench.seen
     awaited, count = after or (name, 0)
 
@@ -273,7 +270,6 @@ def _giver(bench, name, words, after, begin, number):
 
 
 def _taker(bench, name, count, held, begin, number):
-    """Take words from a stream."""
     rng, port, monitor = np.random.default_rng([bench.seed, 1000 + number]), port_of(bench.dut, name), Monitor(name)
 
     async def take(ctx):
@@ -292,7 +288,7 @@ def _taker(bench, name, count, held, begin, number):
 
 
 def _watcher(bench, watch):
-    """Note what is beside each flag while it is not 0."""
+    """Record the watched values while the flag is not 0."""
     items = []
     for flag, names in watch.items():
         own = port_of(bench.dut, flag)
@@ -313,7 +309,6 @@ def _watcher(bench, watch):
 
 
 def _answerer(dut, name, function):
-    """Answer an interface."""
     interface = port_of(dut, name)
     names = [name for name, member in interface.signature.members.items() if member.is_port]
     ports = [getattr(interface, port) for port in names]

@@ -7,21 +7,15 @@ from amaranth.sim import Simulator
 LIMIT = 20_000
 """Cycles after which a bench fails."""
 PERIOD = 1e-8
-"""Seconds of a cycle; no result depends on it."""
+"""Seconds of a cycle; no result depends on the period."""
 BEAT = 16
 """Bytes of a beat."""
 
 
 def simulate(dut, *benches, background=(), limit=LIMIT):
-    """Simulate a design until every bench has returned; those in the background need not, and come first in a cycle.
+    """Simulate a design until every bench of ``benches`` has returned, at most ``limit`` cycles.
 
-    Parameters
-    ----------
-    dut : Elaboratable
-        With a clock where it has a domain.
-    benches, background : coroutine functions of (ctx)
-    limit : int
-        Most cycles.
+    ``background`` benches need not return, and run first in a cycle. A design with a clock domain gets a clock.
     """
     simulator = Simulator(dut)
     simulator.add_clock(PERIOD, if_exists=True)
@@ -48,7 +42,7 @@ def plain(value):
 
 
 def settable(value):
-    """A value as the simulator sets it: NumPy's numbers as those of Python."""
+    """A value for the simulator: NumPy integers become Python integers."""
     if isinstance(value, dict):
         return {name: settable(item) for name, item in value.items()}
     return value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
@@ -62,12 +56,12 @@ def port_of(dut, path):
 
 
 def beside(path, name):
-    """The path of a port in the same interface as another one."""
+    """Path of a port in the same interface as another port."""
     return ".".join((*path.split(".")[:-1], name))
 
 
 def near(dut, path, name):
-    """The port of that name in the same interface as another one, or else of the component."""
+    """The named port in the same interface as another port, or else of the component."""
     interface = port_of(dut, path.rpartition(".")[0]) if "." in path else dut
     return getattr(interface, name) if hasattr(interface, name) else port_of(dut, name)
 

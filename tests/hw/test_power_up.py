@@ -1,4 +1,4 @@
-"""Contents at power-up: random by a seed, of each instance its own, and none for synthesis."""
+"""Contents at power-up: random by a seed, different for each instance, and none for synthesis."""
 
 import re
 import subprocess
@@ -48,7 +48,7 @@ endmodule
 
 @pytest.fixture
 def contents(tmp_path):
-    """Function that simulates two instances: words of the first, of the second, and what has contents."""
+    """Function that simulates two instances: words of the first, of the second, and memories with contents."""
     if not find("icarus"):
         pytest.skip("icarus is not installed")
     (tmp_path / "held.v").write_text(with_power_up(MODULE) + BENCH)

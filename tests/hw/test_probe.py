@@ -1,4 +1,4 @@
-"""What components show to rules: their values and states by name, and an error that says what there is."""
+"""Signals that components expose to rules: values and states by name, and an error that lists the names."""
 
 import pytest
 from amaranth.hdl import Fragment, Module, Signal, Value

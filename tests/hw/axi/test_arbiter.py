@@ -1,4 +1,4 @@
-"""Arbiters: commands in order of rank, responses to their requester in order, beats behind their command."""
+"""Arbiters: commands in order of rank, responses to the requester in order, beats after their command."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ NAMES = ["first", "second", "third"]
 
 
 class Flat(wiring.Component):
-    """An arbiter whose requesters' streams are ports of their own, so that they can be driven by name."""
+    """An arbiter with the requesters' streams as ports, so that they can be driven by name."""
 
     def __init__(self, kind, half):
         self.arbiter, self.half = kind(NAMES), half
@@ -48,12 +48,12 @@ class Flat(wiring.Component):
 
 
 def asked(rank, count):
-    """Commands of a requester: its rank is in the address."""
+    """Commands of a requester; the address contains the rank."""
     return [{"address": (rank + 1) << 20 | 16 * at, "beats": 1 + (at + rank) % 4} for at in range(count)]
 
 
 def wanted(one):
-    """Beats of a command: each has the command's address and its own number."""
+    """Beats of a command: each has the command's address and the beat's number."""
     return [one["address"] << 8 | at for at in range(one["beats"])]
 
 
@@ -63,7 +63,7 @@ def beats_of(commands):
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 def test_beats_come_back_to_their_requester_in_order(stall):
-    """A memory that answers the commands in the order in which it is given them, at times of its own."""
+    """A memory answers commands in order, at random times."""
     dut, rng = Flat(ReadArbiter, "read"), np.random.default_rng(7)
     commands = {name: asked(rank, 12) for rank, name in enumerate(NAMES)}
     left = {name: list(words) for name, words in commands.items()}
@@ -151,7 +151,7 @@ def test_beats_follow_their_command_and_commands_do_not_mix(stall):
     sources = {f"{name}_command": words for name, words in commands.items()}
     sources |= {f"{name}_beats": beats_of(words) for name, words in commands.items()}
     total = sum(len(beats_of(words)) for words in commands.values())
-    # a command that waits is replaced by one of higher rank
+    # a command of higher rank replaces a waiting command
     seen = play_interface(
         Flat(WriteArbiter, "write"), sources, {"command": 24, "o": total}, stall=stall, unheld=["command"]
     )

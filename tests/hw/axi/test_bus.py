@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""AXI pins at the edge of a core: names, directions, widths, constants; what the managers cost."""
+"""AXI pins at the edge of a core: names, directions, widths, constants; cost of the managers."""
 
 import re
 
@@ -18,7 +18,7 @@ from fabtune.hw.axi.axi_write import AxiWrite
 
 
 class Managers(wiring.Component):
-    """One of each, as the edge of a core sees them."""
+    """One manager of each kind, as seen at the edge of a core."""
 
     read: Out(axi.Read())
     write: Out(axi.Write())
@@ -29,7 +29,7 @@ class Managers(wiring.Component):
 
 
 class Edge(wiring.Component):
-    """Their pins."""
+    """Pins of the managers."""
 
     def __init__(self):
         self.managers = Managers()

@@ -13,7 +13,7 @@ from ..play import play_interface
 
 
 class Reader(wiring.Component):
-    """Offer commands of one image after the other."""
+    """Offer commands of one image after another."""
 
     def __init__(self, beats):
         self.beats = beats
@@ -52,7 +52,7 @@ def test_commands_are_all_of_an_image(beats):
             bench.set({"command.ready": 0})
 
     play_interface(Reader(beats), body=body)
-    # an image that a command counts is read by one
+    # a counted image is read by one command
     size = beats if beats < 2 * CHUNK else CHUNK
     expected = [
         (address + BEAT * first, min(size, beats - first)) for address in images for first in range(0, beats, size)

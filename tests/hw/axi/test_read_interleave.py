@@ -1,4 +1,4 @@
-"""Reads over several ports: each goes to the port that is told, and the beats come in order, whichever port is late."""
+"""Reads over several ports: each goes to the requested port, and beats arrive in order, whichever port is late."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ PORTS = ("port0", "port1", "port2")
 
 
 def port_of(address):
-    """The port that a block of the memory belongs to."""
+    """Port of a block of the memory."""
     return PORTS[address // (16 * BURST) % len(PORTS)]
 
 
 def memory(name, latency, found, busy=0.0):
-    """A port of a memory: a beat a cycle, each read no sooner than `latency` cycles behind its command."""
+    """A port of a memory: a beat per cycle, each read at least `latency` cycles after the command."""
     rng = np.random.default_rng(PORTS.index(name))
 
     def bench_of(dut):
@@ -48,7 +48,7 @@ def memory(name, latency, found, busy=0.0):
 
 
 def run(reads, latency, direct=False, stall=0.0):
-    """Give reads to ports of these latencies; what was asked of each port, and what came."""
+    """Give reads to ports of these latencies; requests of each port, and the beats."""
     dut, found = ReadInterleave(len(PORTS), most=2 * BURST, direct=direct), {name: [] for name in PORTS}
     benches = [memory(name, latency[name], found, stall)(dut) for name in PORTS]
 
@@ -70,7 +70,7 @@ def run(reads, latency, direct=False, stall=0.0):
 @pytest.mark.parametrize("latency", [(5, 5, 5), (5, 60, 30), (60, 5, 5)], ids=["alike", "later", "first is late"])
 def test_beats_come_in_the_order_of_the_reads(latency, direct, stall):
     rng = np.random.default_rng(3)
-    # a stream that begins inside of a block, then reads of any place and length
+    # a stream from the middle of a block, then reads of arbitrary address and length
     reads = [(0x1030, 1), *((0x1040 + 64 * at, BURST) for at in range(9)), (0x1280, 2)]
     reads += [(16 * int(rng.integers(1 << 20)), int(rng.integers(1, 2 * BURST))) for _ in range(40)]
     found, seen = run(reads, dict(zip(PORTS, latency, strict=True)), direct, stall)
@@ -84,7 +84,7 @@ def test_a_stream_comes_at_a_beat_a_cycle(latency):
     reads = [(0x1000 + 64 * at, BURST) for at in range(40)]
     _, seen = run(reads, dict.fromkeys(PORTS, latency))
     times = seen.cycles("read.beats")
-    # as many reads are under way as beats of the longer latency
+    # as many outstanding reads as beats in the longer latency
     assert latency < BURST * OUTSTANDING
     assert times[-1] - times[0] == 40 * BURST - 1
     assert times[0] == seen["read.command"][0][0] + latency + 2

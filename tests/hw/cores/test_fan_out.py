@@ -1,6 +1,6 @@
 """Fan-out of the cores: no net has more than about two thousand loads, and few flip-flops have a reset.
 
-The inference core, which has no trainer, is held to the same where it is estimated: `test_inference_core`.
+The inference core, which has no trainer, is checked in `test_inference_core`, where it is estimated.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from fabtune.golden.settings import build
 from ...small_cores import NETWORK
 
 MOST_LOADS = 2100
-"""A word of 2,048 bits may be chosen at once, between two halves of a deep memory."""
+"""A word of 2,048 bits may be selected by one net, between two halves of a deep memory."""
 SMALL = dict.fromkeys(("instantft", "zotrain"), (f"network={NETWORK}", "lanes=16"))
 PRESETS = [(name, preset) for name, kind in CORES.items() for preset in kind.presets]
 

@@ -1,4 +1,4 @@
-"""The logit writer: every sample on a beat of its own, in order, behind its own command."""
+"""The logit writer: every sample starts on a new beat, in order, after its command."""
 
 import numpy as np
 import pytest

@@ -27,7 +27,7 @@ class Error(IntEnum):
 
 
 async def read(bench, name, commands, ports=("",)):
-    """Beats that are read through a port, or through several in turn."""
+    """Beats read through a port, or through several in turn."""
     found = []
     for at, (address, beats) in enumerate(commands):
         port = f"{name}_read{ports[at % len(ports)]}"
@@ -37,7 +37,7 @@ async def read(bench, name, commands, ports=("",)):
 
 
 async def write(bench, name, commands):
-    """Write through a port; each beat is its address plus 1."""
+    """Write through a port; each beat is the address plus 1."""
     for address, beats in commands:
         await bench.give(f"{name}_write.command", [{"address": address, "beats": beats}])
         await bench.give(f"{name}_write.beats", [address + 16 * at + 1 for at in range(beats)])
@@ -93,7 +93,7 @@ def test_every_requester_gets_its_own_beats(memories, stall):
         elif name == "gamma":
             assert found[name] == [content(address) for address in addresses]
     assert len(found["alpha"]) == 76
-    # written through the first port; what is spread is read through both
+    # written through the first port; interleaved data is read through both ports
     assert outside.ports.get(1, 0) == (3 if dut.spread else 0)
     assert outside.ports[0] == 76 + 20 + 37 + (0 if dut.on_chip else 21 if dut.spread else 24)
 
@@ -132,7 +132,7 @@ def test_a_second_port_that_nothing_is_written_through_stays_idle_there():
         assert not bench.get("writer1.aw.valid")
         bench.set({"odd_read1.command.payload": {"address": 0x5000, "beats": 200}, "odd_read1.command.valid": 1})
         await bench.tick(12)
-        # it waits for the reads of the second port alone
+        # waits only for the reads of the second port
         bench.set(stop=1)
         assert not bench.get("quiet")
         await bench.until("quiet")

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Soft reset of the shell, at every kind of moment, with a trainer that the bench plays."""
+"""Soft reset of the shell at every kind of moment, with a trainer played by the bench."""
 
 import pytest
 
@@ -10,16 +10,16 @@ from .test_shell import BUSY, CORE, DONE, IDLE, LONGEST, Command, Error, end, pl
 AFTER = {item.name: item.reset for item in CORE.map if item.name != "signature"}
 """All registers after a reset."""
 RESET = DRAIN_CYCLES + RESET_CYCLES + RESET_DELAY + 24
-"""Cycles in which a reset is complete where nothing is outstanding, with a margin."""
+"""Cycles of a reset without outstanding bursts, with a margin."""
 
 
 async def registers(host):
-    """All registers but the constant."""
+    """All registers except the constant."""
     return {name: await host.read(name) for name in AFTER}
 
 
 async def changed(ctx, shell, host):
-    """Leave no register as it is after a reset: a command that has ended with an error, pending, and settings."""
+    """Change every register from its reset value: a command that has ended with an error, pending, and settings."""
     await host.write(length=7, address=0x1230, address_high=1, interrupt_enable=1, command=Command.FILL)
     ctx.set(shell.control.counts.words, 1)
     ctx.set(shell.control.counts.sums, 3)
@@ -33,7 +33,7 @@ async def changed(ctx, shell, host):
 
 
 async def complete(ctx, shell, host, seen):
-    """After a reset all is as at first, and a command runs."""
+    """Check that a reset restores the initial state, and that a command runs."""
     assert await registers(host) == AFTER
     assert not ctx.get(shell.interrupt)
     assert not ctx.get(shell.control.abort)
@@ -52,7 +52,7 @@ def test_every_register_has_its_reset_value():
     async def body(ctx, shell, host, seen):
         await changed(ctx, shell, host)
         found = await registers(host)
-        # what is only written reads as 0, and no command takes so long that the upper word counts
+        # write-only registers read as 0, and no command is long enough for the upper word to count
         assert {name for name in AFTER if found[name] == AFTER[name]} == {"command", "cycles_high", "soft_reset"}
         assert ctx.get(shell.interrupt)
         clears = seen["clears"]
@@ -81,7 +81,7 @@ def test_nothing_but_a_one_asks_for_it():
 @pytest.mark.parametrize("first", [Command.FILL, 9], ids=["command", "unknown command"])
 @pytest.mark.parametrize("ready", [1, 0], ids=["while it runs", "while it waits"])
 def test_at_any_distance_behind_a_command(first, ready):
-    """From as close as the bus allows, through checks and start, to long after."""
+    """From the closest on the bus, through checks and start, to long after."""
 
     async def body(ctx, shell, host, seen):
         for distance in [*range(16), 40, 90]:
@@ -100,7 +100,7 @@ def test_at_any_distance_behind_a_command(first, ready):
 
 @pytest.mark.parametrize("distance", range(12))
 def test_around_the_end_of_a_command(distance):
-    """The command ends in a cycle near that in which the reset is asked for."""
+    """The command ends in a cycle near the reset request."""
 
     async def body(ctx, shell, host, seen):
         await host.write(length=6, interrupt_enable=1, command=Command.FILL)
@@ -138,7 +138,7 @@ def test_while_a_fault_drains(distance):
 
 
 def test_the_bus_is_waited_for_and_registers_answer():
-    """As long as a burst is outstanding the reset is pending, reads are answered, and writes are lost."""
+    """With an outstanding burst the reset is pending, reads are answered, and writes are lost."""
 
     async def body(ctx, shell, host, seen):
         await host.write(length=6, command=Command.FILL)
@@ -162,7 +162,7 @@ def test_the_bus_is_waited_for_and_registers_answer():
 
 @pytest.mark.parametrize("name", ["command", "length", "interrupt_enable", "soft_reset"])
 def test_a_write_near_its_end_counts_or_is_lost(name):
-    """One write at each distance behind the reset: it is lost up to some distance, and counts from there on."""
+    """One write at each distance after the reset: lost up to some distance, accepted from there on."""
 
     async def body(ctx, shell, host, seen):
         counted = []

@@ -15,11 +15,11 @@ from ..play import play_interface
 from ..simulation import beats_of
 
 READ = ("enable", "address", "column")
-"""Members of `StageOutputs` with which a reader reads."""
+"""Members of `StageOutputs` for a reader."""
 
 
 class Inference(wiring.Component):
-    """A forward engine whose outputs are read as a stream, of the stage that `stage` names; the others wait."""
+    """A forward engine whose outputs of stage `stage` are read as a stream; the other stages wait."""
 
     def __init__(self, mapping):
         self.mapping, self.engine = mapping, ForwardEngine(mapping)
@@ -57,7 +57,7 @@ class Inference(wiring.Component):
 
 
 def loads_and_samples(load, images):
-    """Make what gives an engine beats of parameters, then samples one after the other."""
+    """Function that gives an engine beats of parameters, then samples."""
 
     async def feed(bench):
         for beat in load[:-1]:
@@ -79,7 +79,7 @@ def loads_and_samples(load, images):
 def infer(mapping, parameters, images, stall=0.0, hold=0):
     """Outputs of samples, a list for each stage, the cycle of the first start, and the number of clipped sums.
 
-    `parameters` is the image of those. With `hold` no sample starts before that cycle.
+    `parameters` is the parameters' image. With `hold` no sample starts before that cycle.
     """
     found, load = [[] for _ in mapping.stages], beats_of(parameters)
 

@@ -27,7 +27,7 @@ NETWORKS = {
     "an average of few sums": "1x4x4 conv3k1 avg1x2 flatten fc3",
     "one filter a channel": "3x6x5 dw3x2p1,0,1,1s1x2 relu conv19k1 relu dw3p1 relu6 conv4k1 dw1 "
     "flatten fc20 dw1 relu fc3",
-    # the next stage begins with the last lanes of the one before
+    # a stage begins with the last lanes of the previous stage
     "one filter a channel, of a pixel": "2x3x3 conv16k1 dw3 relu conv5k1 flatten fc3",
     "one filter a channel, of a vector": "16x1x1 flatten fc16 dw1 fc3",
     "pools beyond the map": "2x9x8 conv3k3p1s2 relu pool3p1s2 conv5k3p1 pool2p0,1,1,0s1 conv5k1 pool2p0,1,1,0 "
@@ -49,7 +49,7 @@ NETWORKS = {
     "maps of one dimension": "3x1x16 conv5k1x5p0,0,2,2s1x2 relu pool1x2 dw1x3p0,0,1,1 leaky0.1 conv4k1 "
     "conv4k1x3p0,0,1,1 add@6,5 relu avg1x4 flatten fc3",
     "pools that overlap": "1x8x7 conv3k2 pool3x2s2x1 flatten fc3",
-    # parts that others read, one of more channels than lanes by a kernel of several rows and columns
+    # parts read by other stages, one with more channels than lanes and a kernel of several rows and columns
     "concatenations": "2x4x3 conv18k2p0,1,0,1 relu conv3k1 relu cat@1,3 dw2 relu conv2k2p0,1,0,1@1 cat@3,7 conv3k1x2 "
     "pool3x2s1 flatten fc3 flatten@6 fc3 add@14,12",
     "a concatenation that is added, and one of vectors": "2x3x4 conv3k3p1 relu conv4k1 relu cat@1,3 conv7k1 add@5,4 "
@@ -90,7 +90,7 @@ LONG = (
     *("one filter a channel", "pools beyond the map", "concatenations"),
     *("averages", "groups", "slopes"),
 )
-"""Networks that simulate for long, of layers that others have too."""
+"""Networks that simulate for long, with layers that other networks also have."""
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_outputs_are_goldens(name: str, stall: float) -> None:
     network, pairs = network_from(NETWORKS[name]), name.startswith("two pixels")
     mapping = Mapping.of(network, lanes=16, columns=COLUMNS.get(name, 2), pairs="frozen" if pairs else "none")
     rng = np.random.default_rng(7)
-    # large enough that sums are clipped, also those of two pixels of a pool
+    # large enough to clip sums, also of two pixels of a pool
     frozen = random_parameters(network, rng, gain=32 if pairs else 8)
     samples = rng.integers(0, 256, (2, *network.input_shape))
     narrower = Narrower()

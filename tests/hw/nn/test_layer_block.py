@@ -1,4 +1,4 @@
-"""Beat packer: whole beats, a last one with fewer values, several samples."""
+"""Beat packer: whole beats, a shorter last beat, several samples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The forward engine with an offset for each parameter: logits of both sides, also where weights stand twice."""
+"""The forward engine with an offset per parameter: logits of both perturbation signs, also with duplicated weights."""
 
 import numpy as np
 import pytest
@@ -24,11 +24,11 @@ from ..simulation import beats_of
 from .inference import loads_and_samples
 
 NUMBERS = 7
-"""Offsets of a word."""
+"""Offsets per word."""
 
 
 class Perturbed(wiring.Component):
-    """A forward engine whose offsets come from outside, and a reader of its logits."""
+    """A forward engine with external offsets, and a reader of the logits."""
 
     def __init__(self, mapping):
         self.mapping, offsets = mapping, Offsets(mapping, NUMBERS)
@@ -58,7 +58,7 @@ class Perturbed(wiring.Component):
 
 
 def moved(mapping, frozen, weights, biases):
-    """Parameters with offsets (words, NUMBERS) of the weights, (groups, columns) of the biases."""
+    """Parameters with offsets: (words, NUMBERS) for weights, (groups, columns) for biases."""
     found, word = [], mapping.lanes * mapping.columns
     for at, (own, stage) in enumerate(zip(frozen, mapping.stages, strict=True)):
         places = weight_positions(mapping, at).reshape(own.weight.shape)

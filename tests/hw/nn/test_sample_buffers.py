@@ -1,4 +1,4 @@
-"""Sample buffers: samples start in order of arrival, and never more come in than there is room for."""
+"""Sample buffers: samples start in order of arrival, and never exceed the free buffers."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def test_mappings_have_two_buffers_and_one():
 @pytest.mark.parametrize("mapping", [SMALL, LARGE], ids=["two buffers", "one buffer"])
 @pytest.mark.parametrize("seed", range(4))
 def test_random_arrivals_and_ends(mapping, seed):
-    """Against a list of buffers: those that fill, wait and are computed."""
+    """Against a list of filling, waiting and computed buffers."""
     dut, rng = SampleBuffers(mapping), np.random.default_rng(seed)
     started = []
 
@@ -61,7 +61,7 @@ def test_random_arrivals_and_ends(mapping, seed):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_samples_start_as_soon_as_the_words_before_are_issued(seed):
-    """Samples that are issued, and those that are still computed, against lists."""
+    """Issued samples, and samples still computed, against lists."""
     dut, rng, started = OverlappingBuffers(SMALL), np.random.default_rng(seed), []
 
     async def bench(ctx):
@@ -72,7 +72,7 @@ def test_samples_start_as_soon_as_the_words_before_are_issued(seed):
             enter, arrived = held < 2 and not filling and rng.random() < 0.7, filling and rng.random() < 0.5
             consumed = issuing and not read and rng.random() < 0.3
             done = draining and rng.random() < 0.3
-            # the last stage waits until its outputs of the sample before are written
+            # the last stage waits until the outputs of the previous sample are written
             issued = (read or consumed) and draining <= bool(done) and rng.random() < 0.3
             inputs = {"hold": hold, "enter": enter, "arrived": arrived, "issued": issued, "done": done}
             inputs["consumed"] = consumed
@@ -93,7 +93,7 @@ def test_samples_start_as_soon_as_the_words_before_are_issued(seed):
 
 
 def test_restored_passes_take_no_samples():
-    """A pass with what was restored begins as soon as it is there, and leaves samples and buffers as they are."""
+    """A pass from restored data begins as soon as the data is present, and leaves samples and buffers unchanged."""
     dut, rng = RestoringBuffers(SMALL), np.random.default_rng(5)
     begun = {"samples": [], "restored": 0}
 

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Adder tree: exact signed sums, log2 cycles later, one set of operands a cycle."""
+"""Adder tree: exact signed sums after log2 cycles, a set of operands per cycle."""
 
 import numpy as np
 import pytest

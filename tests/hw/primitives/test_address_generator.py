@@ -1,4 +1,4 @@
-"""Address generator: base + index * stride modulo 2**address, after its latency and until the next start."""
+"""Address generator: base + index * stride modulo 2**address, after the latency and until the next start."""
 
 import numpy as np
 import pytest

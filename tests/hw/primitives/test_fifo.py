@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""FIFO: order, capacity, latency, flags, and equality with Amaranth's own cycle by cycle."""
+"""FIFO: order, capacity, latency, flags, and equality with Amaranth's FIFO cycle by cycle."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_a_depth_that_is_no_power_of_two_is_refused(depth):
 
 
 class Reference(wiring.Component):
-    """Amaranth's FIFO of the same capacity behind the same ports."""
+    """Amaranth's FIFO of the same capacity with the same ports."""
 
     def __init__(self, width, depth):
         self.width, self.depth = width, depth

@@ -1,4 +1,4 @@
-"""Multiplexer tree: the entry at an index, the last one beyond the end."""
+"""Multiplexer tree: the entry at an index, the last entry above the end."""
 
 import pytest
 from amaranth.hdl import Const, Module, Signal

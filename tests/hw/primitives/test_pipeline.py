@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Pipeline and delay line: each value comes as late as its stages say, from as many registers, and may wait."""
+"""Pipeline and delay line: latency and number of registers follow the stages, and values may wait."""
 
 import pytest
 from amaranth.back import rtlil
@@ -14,7 +14,7 @@ STAGES = {"issue": 0, "operands": 1, "product": 0, "sum": 3}
 
 
 def wires(m, *ports):
-    """Names of all signals of a module that is converted."""
+    """Names of all signals of a converted module."""
     lines = (line.split() for line in rtlil.convert(m, ports=ports).splitlines())
     return {words[-1].lstrip("\\") for words in lines if words and words[0] == "wire"}
 

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""FIFO whose `ready` is a register: order, capacity, latency."""
+"""FIFO with a registered `ready`: order, capacity, latency."""
 
 import pytest
 

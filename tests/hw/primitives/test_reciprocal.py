@@ -1,4 +1,4 @@
-"""Division by a constant: ties and ends of the range, a number a cycle, at the stated latency."""
+"""Division by a constant: ties and ends of the range, a number per cycle, at the stated latency."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The reset tree: which registers its leaves reset, when, and that synthesis keeps them apart."""
+"""The reset tree: registers and timing of each leaf, and synthesis keeps the leaves separate."""
 
 import pytest
 from amaranth.back import rtlil
@@ -14,7 +14,7 @@ from ..simulation import simulate
 
 
 class Registers(wiring.Component):
-    """Registers that count, of the given widths, and submodules with some; `free` has no reset."""
+    """Counting registers of the given widths, and submodules with some; `free` has no reset."""
 
     def __init__(self, widths, parts=()):
         self.parts = parts
@@ -26,7 +26,7 @@ class Registers(wiring.Component):
         m = Module()
         m.submodules += self.parts
         m.d.sync += [each.eq(each + 1) for each in (*self.own, self.free)]
-        # a register that is driven in halves
+        # a register driven in halves
         self.halves = Signal(4, init=9)
         m.d.sync += self.halves[:2].eq(self.halves[:2] + 1)
         m.d.sync += self.halves[2:].eq(self.halves[2:] + 1)
@@ -35,12 +35,12 @@ class Registers(wiring.Component):
 
     @property
     def all(self):
-        """All registers within that have a reset."""
+        """All registers inside that have a reset."""
         return [*self.own, *(each for part in self.parts for each in part.all)]
 
 
 def part():
-    """A part with a large module, a deep one, small neighbours, and a register wider than a leaf has loads."""
+    """A submodule with a large module, a deep module, small neighbours, and a register wider than a leaf's limit."""
     small = [Registers([5]) for _ in range(4)]
     deep = Registers([2], [Registers([30], [Registers([7, 7])])])
     return Registers([40, 9], [*small, deep, Registers([90])])
@@ -61,7 +61,7 @@ def test_every_register_is_reset_once_and_no_leaf_has_more_loads(loads):
             for cycle in range(cycles + 2):
                 await ctx.tick()
                 ctx.set(root, cycle + 1 < cycles)
-                # from the second cycle on, and as long as the root
+                # from the second cycle, and as long as the root
                 at_rest = [ctx.get(each) for each in whole.all] == [each.init for each in whole.all]
                 assert at_rest == (1 <= cycle <= cycles)
                 assert ctx.get(whole.halves) == 9 or not at_rest

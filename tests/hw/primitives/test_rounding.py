@@ -1,4 +1,4 @@
-"""Rounding and saturation against `golden.fixed.narrow`: every input where the width allows it, else all edges."""
+"""Rounding and saturation against `golden.fixed.narrow`: every input if the width allows, else all edges."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from ..simulation import simulate
 
 
 def edges(width, drop, target):
-    """Numbers about the ends of both ranges, about 0, and ties with an even and an odd integer below."""
+    """Numbers around the ends of both ranges, around 0, and ties above an even and an odd integer."""
     half, low, high = 1 << (drop - 1), -(1 << (width - 1)), (1 << (width - 1)) - 1
     about = [0, low, high, *(end << drop for end in (target.minimum, target.maximum))]
     values = {value + step for value in about for step in (-half - 1, -half, -half + 1, -1, 0, 1, half - 1, half)}

@@ -1,4 +1,4 @@
-"""Barrel shifters against `golden.fixed`: every input where the width allows it, else edges."""
+"""Barrel shifters against `golden.fixed`: every input if the width allows, else edges."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from ..simulation import simulate
 
 
 def numbers(width, most):
-    """Numbers of all sizes about ties of each shift, and about the ends of the range."""
+    """Numbers of all sizes around ties of each shift, and around the ends of the range."""
     low, high = -(1 << (width - 1)), (1 << (width - 1)) - 1
     ties = [(odd << places) + (1 << places >> 1) for places in range(most + 1) for odd in (-3, -2, -1, 0, 1, 2)]
     about = [0, low, high, *ties, *(sign << places for places in range(width - 1) for sign in (-1, 1))]

@@ -1,4 +1,4 @@
-"""RTL of `gaussian_array`: what replay adds to the generators."""
+"""RTL of `gaussian_array`: cost of replay."""
 
 import pytest
 
@@ -18,5 +18,5 @@ def test_the_copy_is_a_shift_register_in_luts():
     spec = GaussianArraySpec(n=8, form="select")
     found = estimate_spec(spec)
     assert found.raw["SRLC32E"] == 17 == spec.replay_cycles / 32
-    # registers, the last stage of the copy, and the counter of a turn
+    # registers, the last stage of the copy, and the iteration counter
     assert found.resources["ff"] <= 8 * sum(WIDTHS) + 1 + 20

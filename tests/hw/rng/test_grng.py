@@ -1,4 +1,4 @@
-"""RTL of `grng` against golden, and what the three forms cost."""
+"""RTL of `grng` against golden, and the cost of its three forms."""
 
 import pytest
 
@@ -10,9 +10,9 @@ from fabtune.sim.verify import verify
 FORMS = ("tree", "select", "sum")
 OTHER_SEEDS = (0, 1, 2, 3, 4, 5, 6, 7)
 PUBLISHED_LUTS = 133_120 / 1024
-"""A generator's part of PeZO's table 6."""
+"""A generator's share of PeZO's table 6."""
 LEAST = 0.65
-"""Part of it that the estimate is at least: it regroups comparators with constants more than Vivado does."""
+"""Least ratio of the estimate to the published figure: Yosys regroups comparators with constants more than Vivado."""
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -1,4 +1,4 @@
-"""`coefficient`: every shift with its latency, a late rate, a step while the former one's word waits."""
+"""`coefficient`: every shift with its latency, a late rate, a step while the previous step's word waits."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def expected(steps):
 
 
 def steps_of(shifts, seed=0):
-    """Random steps whose products are about as wide as their shift and a coefficient, so that many bits matter."""
+    """Random steps whose products are about as wide as shift and coefficient together, so that many bits matter."""
     rng, steps = np.random.default_rng(seed), []
     for shift in shifts:
         length = int(rng.integers(1, 4))
@@ -47,7 +47,7 @@ def test_latency_for_every_shift():
 
 @pytest.mark.parametrize("shift", [1, 2, 3, 5])
 def test_all_small_products(shift):
-    """Every remainder, ties among them, above, below and about 0; what is left of a step does not reach the next."""
+    """Every remainder, ties among them, above, below and around 0; no rest of a step reaches the next."""
     sources, words = expected([([-number], 1, shift) for number in range(-(3 << shift), (3 << shift) + 1)])
     assert play_interface(Coefficient(SPEC), sources, {"o": len(words)}).words("o") == words
 
@@ -59,5 +59,5 @@ def test_a_step_waits_for_its_rate():
     seen = play_interface(dut, sources, {"o": len(words)}, after={"rate": ("i", count)}, stall=0.5)
     assert seen.words("o") == words
     assert seen["rate"][0][0] > seen["i"][count - 1][0]
-    # no difference of the next step is taken before the word is
+    # no difference of the next step is taken before the word is taken
     assert seen["i"][count][0] > seen["o"][0][0]

@@ -1,4 +1,4 @@
-"""Corrections of `sparse_add`: order, what is known of each one's beat, with beats and corrections at any pace."""
+"""Corrections of `sparse_add`: order, known facts of each correction's beat, beats and corrections at any pace."""
 
 import pytest
 
@@ -12,13 +12,13 @@ SPEC = SparseAddSpec(lanes=LANES, index_bits=8)
 
 
 def corrections(packets):
-    """Words of the stream; the value of each is its place in the stream."""
+    """Words of the stream; each value is the word's index in the stream."""
     words = [(index, at == len(packet) - 1) for packet in packets for at, index in enumerate(packet)]
     return [{"index": index, "value": number, "last": int(last)} for number, (index, last) in enumerate(words)]
 
 
 def walked(packets, stall, seed=1):
-    """Take corrections as `SparseAdd` does, a packet's beats one after another; those of each beat, and the marks."""
+    """Take corrections as `SparseAdd` does, a packet's beats in sequence; corrections of each beat, and the marks."""
     words, found = corrections(packets), []
 
     async def body(bench):

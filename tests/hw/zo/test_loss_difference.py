@@ -1,4 +1,4 @@
-"""`loss_difference`: latency of a lone pair, what is taken while its word or its label waits."""
+"""`loss_difference`: latency of a single pair, and inputs accepted while the word or the label waits."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def pairs_of(lengths, seed=0):
 
 
 def expected(spec, logits, labels):
-    """Words by the model."""
+    """Words of the model."""
     inputs = {
         name: {field: np.array([word[field] for word in words])[:, None] for field in words[0]}
         for name, words in (("i", logits), ("label", labels))
@@ -45,7 +45,7 @@ def test_two_pairs_are_taken_while_a_label_is_missing():
     assert seen.words("o") == expected(spec, logits, labels)
     assert seen.cycles("o.valid")[0] >= 300
     assert seen.before("i", 300) == 12
-    # the first pair's products are over; its word and the next pair wait
+    # the first pair's products are finished; its word and the next pair wait
     assert seen.before("i", 600) == 18
     assert seen.before("label", 600) <= 1
 

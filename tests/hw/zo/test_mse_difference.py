@@ -1,4 +1,4 @@
-"""`mse_difference`: latency of a pair, and what waits while its target or its word does."""
+"""`mse_difference`: latency of a pair, and waits for the target or for the word."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from ..play import play_interface
 
 
 def pairs_of(spec, count):
-    """Payloads of random pairs and their targets, and the words that the model makes of them."""
+    """Payloads of random pairs and their targets, and the model's words."""
     rng, size = np.random.default_rng(count), 2 * count * spec.outputs
     logits, targets = rng.integers(-(1 << 20), 1 << 20, (2, size))
     flags = last_flags([spec.outputs] * (2 * count))

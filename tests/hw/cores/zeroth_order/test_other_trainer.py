@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""A trainer of one's own with the forward passes of both engines: it records slopes, and moves no deltas."""
+"""A custom trainer with the forward passes of both engines: it records projected gradients, and moves no deltas."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ POSITION, BASE = 9, 0x1_0000
 
 
 class SlopeMeter(ZerothOrderSequencer):
-    """Records the slopes of a step, and leaves the deltas as they are."""
+    """Records the projected gradients of a step, and leaves the deltas unchanged."""
 
     def update_states(self, m):
         with m.State("COEFFICIENTS"):
@@ -34,7 +34,7 @@ class SlopeMeter(ZerothOrderSequencer):
 
 
 def on_array():
-    """A network on the array: the meter, what is around it, the settings, the records' place, and the integer job."""
+    """A network on the array: the meter and its surroundings, settings, address of the records, and the integer job."""
     rng, outside, settings, layout = np.random.default_rng(2), Outside(), {}, ARRAY.layout
     frozen = random_parameters(ARRAY.described, rng)
     inputs, values, labels = random_samples(ARRAY.described, ARRAY.byte_inputs, 3, rng, ARRAY.labels)
@@ -54,7 +54,7 @@ def on_array():
 
 
 def on_stream():
-    """The same of a streamed transformer, whose engine is one of golden's functions."""
+    """The same for a streamed transformer, with golden's functions as the engine."""
     board, own = Board(), StepSettings(eps_shift=8)
     (rate,), own = own.with_rates([0.02], [6], PerturbationTable(GENERATOR))
     job = ZerothOrderJob(board.model, GENERATOR, own, POSITION)

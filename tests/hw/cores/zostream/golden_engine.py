@@ -1,4 +1,4 @@
-"""Engine that runs a pass by golden's functions: what the trainer takes for the datapath."""
+"""Engine that runs a pass by golden's functions: the trainer's datapath in simulation."""
 
 from dataclasses import replace
 
@@ -12,22 +12,22 @@ from ...simulation import plain
 
 
 class GoldenEngine:
-    """Stands behind an `EnginePort` in the background of a simulation.
+    """Serves an `EnginePort` in the background of a simulation.
 
     Parameters
     ----------
     port : EnginePort
     images : StreamImages
-        Program, and its model: parameters are the frozen ones, plus the offsets that it is given.
+        Program with its model: parameters are the frozen parameters plus the given offsets.
     spec : ZostreamSpec
     rng : numpy.random.Generator
-        Of stalls.
+        Source of stalls.
     stall : float
 
     Attributes
     ----------
     passes : list of (lengths, amount)
-        Passes that it ran.
+        Completed passes.
     """
 
     def __init__(self, port, images, spec, rng, stall=0.0):
@@ -99,7 +99,7 @@ class GoldenEngine:
             ctx.set(port.done, 0)
 
     async def kept(self, ctx):
-        """Rows of what passes the cut on both sides."""
+        """Rows at the cut, for both perturbation signs."""
         (features, _), alike = self.model.transformer.network.shapes[self.cut - 1], ctx.get(self.port.alike)
         beats = ctx.get(self.port.row_beats)
         assert beats == -(-features // 4)
@@ -109,7 +109,7 @@ class GoldenEngine:
         return [rows[:, 0], rows[:, -1]]
 
     async def values(self, ctx):
-        """Rows of all tokens, on both sides."""
+        """Rows of all tokens, for both perturbation signs."""
         features = ctx.get(self.port.features)
         beats = self.rows * -(-features // 32) * 6
         image = b"".join(beat.to_bytes(16, "little") for beat in await self.take(ctx, self.port.beats, beats))
@@ -118,7 +118,7 @@ class GoldenEngine:
         return 2 * [values.reshape(self.rows, -1)[:, :features]]
 
     async def instructions(self, ctx):
-        """The last instruction of all up to it, which are those of the program or of a part, and their operations."""
+        """Last instruction, the instructions up to it (of the program or of a part), and their operations."""
         behind = ctx.get(self.port.kept)
         found = []
         while not found or not found[-1].last:
@@ -134,7 +134,7 @@ class GoldenEngine:
         return own[-1], all_of_them[self.cut if behind else 0 :]
 
     async def compute(self, ctx, values, lengths, last, operations):
-        """Results of both sides into the memory; the number of values that are clipped."""
+        """Write results of both perturbation signs into the memory; number of clipped values."""
         port, model, clipped = self.port, self.model, 0
         amount = ctx.get(port.amount)
         self.passes.append((lengths, amount))
@@ -150,7 +150,7 @@ class GoldenEngine:
         return clipped
 
     async def move(self, ctx, table, part, operations, moved):
-        """Ask for the offsets of a part's tensors in some operations, and move the parameters of both sides by them."""
+        """Request offsets of a part's tensors in some operations, and move the parameters for both perturbation signs."""
         port, offsets = self.port, np.zeros((2, part.words, self.numbers), np.int64)
         own = {name: place for name, place in part.order.places.items() if name[0] in operations}
         for name, place in own.items():
@@ -179,5 +179,5 @@ class GoldenEngine:
 
     @property
     def background(self):
-        """Benches of all that it does."""
+        """Benches of the whole engine."""
         return [self.sentences, self.run, self.results]

@@ -1,4 +1,4 @@
-"""A streamed network in memory, and the commands of a trainer around it."""
+"""A streamed network in memory, and the commands of a trainer."""
 
 from functools import cache
 
@@ -25,7 +25,7 @@ SAMPLES, ORDER, BASE = 10, 3, 0x1_0000
 
 @cache
 def network(wide, cut=0, first=0):
-    """Layer, pool and head on the core, and samples of one to nine tokens with their labels."""
+    """Layer, pool and head on the core, and labelled samples of one to nine tokens."""
     made, rng = TransformerBuilder("own", 12), np.random.default_rng(0)
     up = made.linear("up", INPUTS, rng.normal(0, 0.3, (wide, 12)), rng.normal(0, 0.1, wide))
     pooled = made.pool("mean", made.activation("relu", up, "relu"), "mean")
@@ -46,7 +46,7 @@ def network(wide, cut=0, first=0):
 
 
 class Board:
-    """Memory outside, with the images of a job, and the trainer's settings.
+    """External memory with the images of a job, and the trainer's settings.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class Board:
         self.next += -(-region.size // 4096) * 4096
 
     def steps(self, rng, rates):
-        """Order of steps of the given rates; the deltas, state and records."""
+        """Sample schedule of the given rates; the deltas, state and records."""
         steps = []
         for rate in rates:
             indices = rng.integers(0, len(self.tokens), rng.integers(1, BATCH + 1))
@@ -93,7 +93,7 @@ class Board:
 
 
 async def command(bench, code, settings):
-    """Run a command to its end; return its counters, and its fault or None."""
+    """Run a command to its end; counters, and the fault or None."""
     own = bench.dut.spec.registers
     counts = dict.fromkeys([item.name for item in own.counters], 0)
     bench.set({f"control.settings.{name}": value for name, value in settings.items()})

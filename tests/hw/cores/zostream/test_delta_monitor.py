@@ -1,4 +1,4 @@
-"""The monitor of zostream's deltas: what it shows are the beats of the image that is saved."""
+"""The monitor of zostream's deltas shows the beats of the saved image."""
 
 import numpy as np
 import pytest

@@ -43,7 +43,7 @@ def test_rows_of_both_sides_of_each_sentence(outputs, sentences, both, stall):
             expected += [{"logit": value, "last": at == outputs - 1} for at, value in enumerate(row)]
     assert seen.words("o") == 2 * expected
     assert seen.words("begins") == 2 * list(range(sentences))
-    # a sentence begins before its first logit, and behind the last one of the sentence before
+    # a sentence begins before its first logit, and after the last logit of the previous sentence
     logits, begins = seen.cycles("o"), seen.cycles("begins")
     width = outputs * (1 + both)
     for number, cycle in enumerate(begins[:sentences]):
@@ -84,6 +84,6 @@ def test_rows_of_all_tokens(wide, both, stall):
         {"logit": value, "last": at == outputs - 1} for row in expected for at, value in enumerate(row)
     ]
     assert seen.words("begins") == [0, 1, 2]
-    # a sentence begins when all of the one before was taken
+    # a sentence begins once the previous sentence was taken completely
     ends = np.cumsum([0, *lengths[:-1]]) * outputs * (1 + both)
     assert [seen.before("o", cycle) for cycle in seen.cycles("begins")] == ends.tolist()

@@ -1,4 +1,4 @@
-"""Program loader: what a program and its last instruction say, and programs that have no logits for the losses."""
+"""Program loader: facts of a program and of its last instruction, and programs without logits for the losses."""
 
 from dataclasses import asdict, replace
 
@@ -20,7 +20,7 @@ LAST = Instruction(Kind.LINEAR, inputs=9, outputs=7, destination=Buffer(False, 6
 
 
 def loaded(counts=COUNTS, last=LAST, reason=0, place=0):
-    """Load a program, and run it if it is accepted: ports at the end, commands, and instructions that are passed on."""
+    """Load a program, and run an accepted program: ports at the end, commands, and forwarded instructions."""
     dut, ports = ProgramLoader(SPEC, Error, CLASSES, TIMES), {}
 
     async def sequencer(bench):
@@ -51,7 +51,7 @@ def test_a_program_is_accepted_and_runs():
     # 65 values are three rows of 96 bytes
     told |= {"valid": 1, "failed": 0, "rows": 100, "token_beats": 18, "logit_beats": 2, "outputs": 7, "base": 300}
     assert {name: ports[name] for name in told} == told
-    # the one that was looked at stays here
+    # the inspected instruction stays
     assert instructions == [{name: int(value) for name, value in asdict(LAST).items()}]
 
 
@@ -105,7 +105,7 @@ def test_what_the_sequencer_refuses_is_reported():
 
 
 def test_a_program_that_is_cut_is_looked_at_and_runs_in_parts():
-    """Two instructions before the cut, of which one pools; the second one's results pass it."""
+    """Two instructions before the cut, one of them a pool; the second instruction's results pass the cut."""
     dut, ports = ProgramLoader(SPEC, Error, CLASSES, TIMES), {}
     first = Instruction(Kind.POOL, inputs=9, outputs=9)
     passing = Instruction(Kind.NORM, inputs=9, outputs=9, destination=Buffer(True, 3).bits)
@@ -116,7 +116,7 @@ def test_a_program_that_is_cut_is_looked_at_and_runs_in_parts():
     async def sequencer(bench):
         await bench.take("command", 1)
         await bench.give("status", [{"reason": 0, "place": 0, **counts}])
-        # all are looked at
+        # all instructions are inspected
         assert await bench.take("command", 1) == [{"run": 1, "first": 0, "count": 0}]
         await bench.give("o", [asdict(one) for one in (first, passing, last)])
         for _, (begin, count), given in runs:

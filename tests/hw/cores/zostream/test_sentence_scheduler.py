@@ -1,4 +1,4 @@
-"""Sentence scheduler, pass memory and sample reads: from an order list to the rows of each pass."""
+"""Sentence scheduler, pass memory and sample reads: from a sample schedule to the rows of each pass."""
 
 import numpy as np
 import pytest
@@ -30,7 +30,7 @@ def steps_of(rng):
 
 
 def memory_of(steps, stall=0.0):
-    """Order list, index and samples, and the first beat of each sample."""
+    """Sample schedule, index and samples, and the first beat of each sample."""
     memory = Memory(stall)
     sentences = [np.ones((length, FEATURES), int) for length in LENGTHS]
     index, samples = ZostreamLayout.samples(sentences, 3 * np.arange(len(LENGTHS)))
@@ -41,7 +41,7 @@ def memory_of(steps, stall=0.0):
 
 
 def scheduled(steps, memory, stall=0.0, **job):
-    """Run a job up to its end, or to a fault: what came by, and the fault."""
+    """Run a job to the end, or to a fault: observed words, and the fault."""
     dut, fault = SentenceScheduler(TOKENS, Error), []
     job = {"order": ORDER, "index": INDEX, "samples": SAMPLES, "sample_count": len(LENGTHS), "repeats": 1} | job
     job = {"cache": CACHE, "turns": 1} | job
@@ -72,7 +72,7 @@ def test_steps_and_sentences(stall, repeats, turns, upper, pooled):
     expected = []
     for step in steps:
         last = [0] * (len(step.indices) - 1) + [1]
-        # the first of the turns is read from the samples, the others from what is kept
+        # the first iteration reads the samples, later iterations read the stored rows
         expected += [
             {
                 "beat": SAMPLES // 16 + int(firsts[one]) + 1,

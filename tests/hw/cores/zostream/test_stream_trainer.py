@@ -25,7 +25,7 @@ from .stream_board import BATCH, GENERATOR, POSITION, SPEC, Board, command
 
 
 def played(board, body, stall=0.0, limit=40_000):
-    """Play a body with the board around the trainer; return the engine."""
+    """Play a body with the board around the trainer; returns the engine."""
     dut = ZerothOrderSequencer(SPEC, StreamPasses(SPEC))
     engine = GoldenEngine(dut.engine, board.images, SPEC, np.random.default_rng(5), stall)
     outside = board.outside

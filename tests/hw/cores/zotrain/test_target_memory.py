@@ -1,4 +1,4 @@
-"""Target memory: samples of bytes and of Q8.16, for one side or both, with gaps before it and stalls behind it."""
+"""Target memory: samples of bytes and of Q8.16, for one or both perturbation signs, with gaps and stalls."""
 
 import numpy as np
 import pytest
@@ -44,5 +44,5 @@ def test_samples_come_once_for_each_side(name, stall):
 
     seen = play_interface(TargetMemory(mapping), take={"o": len(expected)}, body=body, stall=stall)
     assert seen.words("o") == expected
-    # of one more the last beat is being given
+    # the last beat of another sample is being given
     assert max(kept) <= mapping.sample_buffers + 2

@@ -1,4 +1,4 @@
-"""The epoch loss in RTL against golden's: every probability, several epochs, gaps, and its largest sum."""
+"""The epoch loss in RTL against golden's: every probability, several epochs, gaps, and the largest sum."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ CLASSES = 3
 
 
 def run(gradients, samples, stall=0.0, largest=LARGEST_SUM, validation=None):
-    """Loss of each epoch, or that and its validation's loss and correct samples; and the losses that decide."""
+    """Loss of each epoch, optionally with validation loss and correct samples; and the deciding losses."""
     steps = ["step"] if validation is None else ["step", "validation.step", "validation.correct_step"]
 
     async def body(bench):
@@ -25,7 +25,7 @@ def run(gradients, samples, stall=0.0, largest=LARGEST_SUM, validation=None):
             for at, value in enumerate(row):
                 await bench.gap()
                 await bench.pulse("gradients.valid", gradient=value, last=at == CLASSES - 1)
-                # what is there without `valid` does not matter
+                # values without `valid` do not matter
                 bench.set({"gradients.gradient": -1, "gradients.last": 1})
         await bench.tick(20)
 
@@ -50,7 +50,7 @@ def test_every_probability():
     gradients, labels = material(4097)
     expected = sample_losses(gradients, labels)
     found, decided = run(gradients, 1)
-    # an epoch of one sample: a step of 0 cannot be told from none
+    # an epoch of one sample: a step of 0 equals no step
     changes = expected[np.flatnonzero(np.diff(expected, prepend=0))]
     assert found == changes.tolist()
     assert decided == expected.tolist()
@@ -81,14 +81,14 @@ def test_validations(gaps, samples, validation):
     correct = [correct_samples(gradients[some], labels[some]) for some in behind]
     expected = [losses[:, :samples].sum(axis=1), losses[:, samples:].sum(axis=1), np.array(correct)]
     found, decided = run(gradients, samples, gaps, validation=validation)
-    # a step of 0 cannot be told from none
+    # a step of 0 equals no step
     assert found == [one[np.flatnonzero(np.diff(one, prepend=0))].tolist() for one in expected]
     assert decided == expected[1 if validation else 0].tolist()
     assert validation < 2 or len({*correct}) > 1
 
 
 def test_only_the_largest_probability_is_correct():
-    # of the label, and of the others: less, as much, more; certain; and nothing at all
+    # probability of the label below, equal to and above the others'; 1; and 0
     gradients = np.array(
         [[-2000, 1000, 1000], [2095, -2000, 5], [2096, 5, -2000], [-1999, 0, 2098], [0, 0, 0], [0, -4096, 0]]
     )

@@ -1,4 +1,4 @@
-"""Logit head: logits, gradients and clipped values of batches, with gaps before it and stalls behind it."""
+"""Logit head: logits, gradients and clipped values of batches, with gaps before and stalls after the head."""
 
 import numpy as np
 import pytest
@@ -28,9 +28,9 @@ MAPPINGS = {
     "one adapter": mapping(9, 5, first=1),
     "one rank": mapping(9, 3, rank=1, columns=2),
     "many adapters": mapping(9, 8, 7, 6, 2),
-    # with two samples' logits the FIFO of 64 is full
+    # two samples' logits fill the FIFO of 64
     "many classes": mapping(9, 32, lanes=32),
-    # base logits in a row and a part of one, in whole rows, in a row of two words
+    # base logits in a row and a partial row, in whole rows, in a row of two words
     "more classes than lanes": mapping(9, 37),
     "rows of base logits": mapping(9, 64, first=1),
     "two words at once": mapping(9, 30, rank=2),
@@ -46,7 +46,7 @@ MAPPINGS = {
 
 
 class Batch:
-    """A batch's random values, and what the model makes of them."""
+    """A batch of random values, and the model's results."""
 
     def __init__(self, one, count, seed=0, half=0, show=1, scale=1.0):
         rng = np.random.default_rng(seed)
@@ -59,7 +59,7 @@ class Batch:
         self.h = values(Q8_16, min(1.0, 0.02 * scale), count, one.adapters, one.ranks)
         self.base = values(Q8_16, min(1.0, 0.02 * scale), count, one.classes)
         self.labels = rng.integers(0, one.labels, count)
-        # what the head reads of the batch memory: each sample's rows, first those of its values
+        # reads of the batch memory: each sample's rows, the values' rows first
         self.targets = values(Q8_16, min(1.0, 0.02 * scale), count, one.sample_rows * one.logits_per_row)
         narrow = Narrower()
         sums = (self.base << Q4_12.fraction) + np.einsum("car,nar->nc", self.b, self.h)
@@ -73,7 +73,7 @@ class Batch:
         self.clipped = narrow.saturations
 
     def results(self):
-        """What comes of the batch; its gradients as rows of a value a rank."""
+        """Results of the batch; gradients as rows of a value per rank."""
         last = [0] * (self.logits.shape[1] - 1) + [1]
         logits = [{"logit": x, "last": end} for row in self.logits.tolist() for x, end in zip(row, last, strict=True)]
         rows = {name: getattr(self, name).reshape(-1, self.h.shape[2]).tolist() for name in ("dh", "b", "db")}
@@ -81,15 +81,15 @@ class Batch:
 
 
 def head_of(one, most=BATCH):
-    """A head; it takes two classes at a time where the mapping says so."""
+    """A head; it processes two classes at a time if the mapping says so."""
     kind = PairedLogitHead if one.classes_per_cycle == 2 else LogitHead
     return kind(one, most, accumulator_width(Q8_16, Q4_12, most))
 
 
 def results(one, batches, stall=0.0, most=BATCH):
-    """Results of batches of at most so many samples that are played one after the other."""
+    """Results of a sequence of batches with a maximum number of samples."""
     found, rng = [], np.random.default_rng(7)
-    # of no use behind the last sample
+    # unused after the last sample
     targets = np.full((2 * most * one.sample_rows, one.logits_per_row), 5)
 
     def read_targets(port):
@@ -148,7 +148,7 @@ def test_a_batch(name, stall):
 
 
 def test_logits_wait_where_few_are_taken():
-    """A batch of more samples than the FIFOs of both halves of the logits have room for."""
+    """A batch of more samples than the FIFOs of both halves of the logits hold."""
     one, most = MAPPINGS["an odd number of classes"], 8
     batch = Batch(one, most)
     assert results(one, [batch], 0.8, most) == [batch.results()]
@@ -163,7 +163,7 @@ def test_nothing_of_a_batch_stays_for_the_next(name):
 
 @pytest.mark.parametrize(("name", "period"), [("one adapter", 22), ("many adapters", 19), ("four words at once", 26)])
 def test_cycles_of_a_sample(name, period):
-    """Those of the softmax; all entries of B, and until their logits wait; or with four words half of them, and one."""
+    """Cycles of the softmax; all entries of B, and until their logits wait; with four words half of them, and one."""
     one, cycles = MAPPINGS[name], []
 
     async def body(bench):

@@ -28,7 +28,7 @@ VARIATIONS = {
 
 
 class Case:
-    """Samples and records of a batch, as beats and as the rows that they become."""
+    """Samples and records of a batch, as beats and as expected rows."""
 
     def __init__(self, settings, raw, count, seed=3):
         spec = InstantftSpec(**(BASE | settings))
@@ -72,7 +72,7 @@ class Case:
 
 
 def unpack(cases, stall=0.0):
-    """Unpack batches into the halves in turn; the batch memory at the end."""
+    """Unpack batches alternately into the halves; final batch memory."""
     mapping, most = cases[0].mapping, BASE["batch"]
     shape = mapping.words_per_cycle, mapping.lanes
     names = ("samples", "records", "scales") if mapping.loads_apart else ("samples", "records")

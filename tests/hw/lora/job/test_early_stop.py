@@ -1,4 +1,4 @@
-"""The early stop in RTL against golden's rule: losses that fall, rise and stay, limits, and patience."""
+"""The early stop in RTL against golden's rule: falling, rising and constant losses, limits, and patience."""
 
 import numpy as np
 import pytest

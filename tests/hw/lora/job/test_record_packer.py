@@ -1,4 +1,4 @@
-"""The record packer: a record's beats from the output memory, and how long it takes where all values are there."""
+"""The record packer: a record's beats from the output memory, and the cycles with all values present."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ from ...play import play_interface
 from ...simulation import beats_of
 
 MAPPING = InstantftSpec(columns=8).mapping
-"""Of LeNet-5."""
+"""LeNet-5's mapping."""
 VALUES = sum(count * length for count, length in MAPPING.blocks)
 PAIRS = {"network": "1x7x11 conv5k2 relu conv3k2 relu conv18k3 relu flatten fc21 relu fc3", "columns": 16}
 """Pixels in pairs, five columns apart; maps with even and odd numbers of values, in two groups; vectors of both."""
@@ -33,7 +33,7 @@ VARIATIONS = {
 
 
 def contents_of(mapping, record):
-    """The output memory with a record's values, (depth, columns)."""
+    """Output memory with a record's values, (depth, columns)."""
     contents, first = np.zeros((mapping.forward.output_depth, mapping.columns), np.int64), 0
     for stage in mapping.forward.stages:
         beside = 2 if stage.spread else 1
@@ -49,7 +49,7 @@ def contents_of(mapping, record):
 
 
 def pack(settings, raw, count=2, stall=0.0):
-    """Beats of records that the packer makes, and those of golden's cache."""
+    """Beats of records from the packer and from golden's cache."""
     spec = InstantftSpec(**({"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"} | settings))
     mapping, network, rng = spec.mapping, spec.described, np.random.default_rng(7)
     codec = WordCodec(network) if raw else record_layout(network)
@@ -60,7 +60,7 @@ def pack(settings, raw, count=2, stall=0.0):
     contents = contents_of(mapping, values[0])
 
     def outputs(port):
-        # an idle packer may ask for an address behind the last one, a second value is not always used
+        # an idle packer may read an address above the last; a second value is not always used
         names = ("", "second_") if mapping.packed_at_once == 2 else ("",)
         places = [(min(port[f"{name}address"], len(contents) - 1), port[f"{name}column"]) for name in names]
         if len(places) == 2:
@@ -70,7 +70,7 @@ def pack(settings, raw, count=2, stall=0.0):
         return values if port["enable"] else None
 
     async def body(bench):
-        """Fill the stages one after the other, for each record again."""
+        """Fill the stages in sequence, again for each record."""
         nonlocal contents
         for record in values:
             while bench.get("outputs.full"):
@@ -117,7 +117,7 @@ def test_two_values_at_once_where_the_array_is_faster():
 
 
 def period(raw, mapping=MAPPING):
-    """Cycles from one record's last beat to the next one's."""
+    """Cycles between the last beats of two records."""
     wires = {"raw": raw, "outputs.filled": (1 << len(MAPPING.forward.stages)) - 1}
     seen = play_interface(
         RecordPacker(mapping),

@@ -1,4 +1,4 @@
-"""Activation memory: words at any address, runs of neighbours, one value in several rows."""
+"""Activation memory: words at any address, runs of neighbours, a value in several rows."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ async def write_run(ctx, dut, address, run, mask=None):
 
 
 def aligned(word, odd):
-    """Lanes in order: where `odd` is 1, lane i is at i + 1."""
+    """Lanes in order: if `odd` is 1, lane i is at i + 1."""
     return [word[(lane + odd) % len(word)] for lane in range(len(word))]
 
 

@@ -1,4 +1,4 @@
-"""Weight memory: words read as their beats were written, one or several beats at once, by mask."""
+"""Weight memory: words are read as their beats were written, one or several beats at once, by mask."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ DEPTH, LANES, COLUMNS, VALUES = 5, 8, 4, 8
 
 
 def memory_of(beats_per_write, depth=DEPTH, frozen=False, last_beats=0):
-    """A memory, and whether it is one of parts of words, of which the last one has so many beats and one address."""
+    """A memory; optionally of partial words, whose last part has a given number of beats and one address."""
     planned = parameter_memory("words", depth, LANES, COLUMNS, beats_per_write, frozen)
     parts = (planned,)
     if last_beats:

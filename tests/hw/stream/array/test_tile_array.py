@@ -1,4 +1,4 @@
-"""`tile_array` in a design that always takes its sums: a DSP a multiplier, and no enable is left."""
+"""`tile_array` in a design that always takes the sums: one DSP per multiplier, and no enable remains."""
 
 from amaranth.back import rtlil
 from amaranth.hdl import Module
@@ -10,7 +10,7 @@ from fabtune.hw.stream.array.tile_array import TileArray
 
 
 class AlwaysTaken(wiring.Component):
-    """An array whose sums are always taken, or, for comparison, when `o.ready` says so."""
+    """An array whose sums are always taken, or, for comparison, under the control of `o.ready`."""
 
     def __init__(self, spec, always):
         self.array, self.always = TileArray(spec), always
@@ -30,5 +30,5 @@ def test_the_enable_folds_away():
     spec = TileArraySpec(lanes=16, columns=1)
     estimates = [estimate_rtlil(rtlil.convert(AlwaysTaken(spec, one), name="top"), "top") for one in (True, False)]
     assert [one.resources["dsp"] for one in estimates] == [spec.lanes * spec.columns] * 2
-    # rows wait in shift registers, which have an enable where the sums may wait
+    # rows wait in shift registers, which need an enable if the sums may wait
     assert [any("LUT memory" in net.pins for net in one.fan_outs) for one in estimates] == [False, True]

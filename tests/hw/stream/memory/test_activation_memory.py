@@ -1,4 +1,4 @@
-"""What reads see of writes that come with them, cycle by cycle; who waits for whom, and who does not."""
+"""Visibility of simultaneous writes to reads, cycle by cycle, and the waits between requesters."""
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ PARTS = SPEC.layout.parts
 
 
 def chunk(rng):
-    """Place of any chunk of the few that there are."""
+    """Address of any of the few chunks."""
     wide = int(rng.integers(2))
     address = int(rng.integers(SPEC.wide_rows if wide else SPEC.rows))
     return {"wide": wide, "address": address, "part": 0 if wide else int(rng.integers(PARTS))}
@@ -39,7 +39,7 @@ def traffic(rng, count):
 
 
 def expected(seen):
-    """Results of the reads that were seen: each sees the writes of cycles before it."""
+    """Results of the observed reads: each sees writes of earlier cycles."""
     events = [(cycle, 1, "write", word) for cycle, word in seen["write"]]
     events += [(cycle, 0, name, word) for name in READERS for cycle, word in seen[f"{name}_read"]]
     places, found = {}, {name: [] for name in READERS}
@@ -70,7 +70,7 @@ def test_a_read_sees_the_writes_of_earlier_cycles(stall):
 def test_a_reader_that_waits_holds_nobody_else_up(waits):
     given = {name: words for name, words in traffic(np.random.default_rng(1), 40).items() if name != "write"}
     take = {name: 40 for name in READERS if name != waits}
-    # its results are never taken
+    # the results are never taken
     seen = play_interface(
         ActivationMemory(SPEC), give={n: w for n, w in given.items() if n != f"{waits}_read"}, take=take
     )

@@ -1,4 +1,4 @@
-"""Walks over chunks: the places that golden has, from any group on, with gaps, one walk behind the other."""
+"""Address sequences over chunks: golden's addresses, from any group, with gaps, one sequence after another."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def test_walks_are_those_of_golden(columns):
     async def bench(ctx):
         for place, first, stride in ((Place(False, 30), 0, 10), (Place(True, 7), 0, 255), (Place(False, 1), 5, 64)):
             begin = layout.chunk(place, first, 0, stride)
-            # an advance in the same cycle counts for nothing
+            # an advance in the same cycle has no effect
             for name, value in (("start", 1), ("advance", first), ("wide", place.wide), ("stride", stride)):
                 ctx.set(getattr(dut, name), value)
             ctx.set(dut.base, begin.address)

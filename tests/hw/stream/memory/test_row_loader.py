@@ -1,4 +1,4 @@
-"""Row loader: rows of both sides, alike or not, into either memory; what lies around them is not touched."""
+"""Row loader: rows for both perturbation signs, equal or not, into either memory; surrounding data stays."""
 
 import numpy as np
 import pytest

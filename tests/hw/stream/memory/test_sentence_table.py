@@ -1,4 +1,4 @@
-"""Sentence table: both sides' sentences, over and over, from the first one on at each restart; another pass."""
+"""Sentence table: sentences for both perturbation signs, repeated, from the first at each restart; another pass."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from ...play import play_interface
 
 
 def expected(lengths, count):
-    """So many sentences of both sides, over and over."""
+    """A number of sentences for both perturbation signs, repeated."""
     firsts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
     both = [
         (side * sum(lengths) + first, length) for side in (0, 1) for first, length in zip(firsts, lengths, strict=True)

@@ -30,7 +30,7 @@ SMALL = AttentionSequencerSpec(lanes=8, columns=4, queries=4, keys=16, rows=512,
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionSpec(Spec):
-    """A pass after another, whose values are written into the memory first."""
+    """Passes in sequence, whose values are written into the memory first."""
 
     name: ClassVar[str] = "attention"
     summary: ClassVar[str] = "attention on the array"
@@ -61,7 +61,7 @@ class AttentionSpec(Spec):
 
 
 class Attention(wiring.Component):
-    """All parts; contexts that are written leave, too."""
+    """All submodules; written contexts are also outputs."""
 
     def __init__(self, spec):
         self.spec = spec

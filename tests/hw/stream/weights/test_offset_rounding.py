@@ -1,4 +1,4 @@
-"""Rounding of offsets against `golden.fixed`: ends of the deltas, ties, and a bit beside them, at each fraction."""
+"""Rounding of offsets against `golden.fixed`: ends of the deltas, ties, and a bit to either side, for each fraction."""
 
 import numpy as np
 

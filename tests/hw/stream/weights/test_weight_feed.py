@@ -1,4 +1,4 @@
-"""`weight_feed` with the block of the deltas and the core's memory system: tensors of transformers, word by word."""
+"""`weight_feed` with the deltas' block and the core's memory system: tensors of transformers, word by word."""
 
 from dataclasses import replace
 from enum import IntEnum
@@ -49,7 +49,7 @@ class Error(IntEnum):
 
 
 class Fed(wiring.Component):
-    """Feed, deltas, and a memory system that another requester shares with it."""
+    """Feed, deltas, and a memory system shared with another requester."""
 
     def __init__(self):
         self.spec = WeightFeedSpec(lanes=8, columns=4, numbers=6, depth=16, correction_depth=4, burst=4)
@@ -110,7 +110,7 @@ class Fed(wiring.Component):
 
 
 def rows(words, fields):
-    """Words of a stream as the simulator gives them."""
+    """Words of a stream as simulator values."""
     columns = [(one.name, words[one.name].tolist(), one.lanes) for one in fields]
     count = len(columns[0][1])
     return [
@@ -158,7 +158,7 @@ def feed(dut, image, operations, commands=None, take=None, stall=0.0, bus_stall=
     ],
 )
 def test_tensors_of_a_pass(name, tuned, stall, bus_stall):
-    """At the port's full speed, with a slow port, and with what takes the words being slow."""
+    """At the port's full speed, with a slow port, and with a slow consumer of words."""
     dut, case = Fed(), Case(SMALL[name](), tuned, SIZE, SOURCE)
     made, operations, commands = brought(case, dut.spec.sequencer, 3)
     counts = {port: len(made[port]["last"]) for port in ("w", "v")}
@@ -187,9 +187,9 @@ def zeros(beats):
 
 
 def test_a_matrix_leaves_a_beat_a_cycle():
-    """Layers of 4 x 3 tiles, the memory 20 cycles away: they follow each other but for the 16 cycles of a bias.
+    """Layers of 4 x 3 tiles, memory latency 20 cycles: layers follow each other except for the 16 cycles of a bias.
 
-    Behind a bias a tile is filled, 5 cycles: the reads of what comes next have begun long before.
+    After a bias a tile is filled in 5 cycles: the next reads have begun long before.
     """
     dut = Fed()
     each = 4 * dut.spec.sequencer.weights.dequant.record_beats(0) + 4
@@ -201,7 +201,7 @@ def test_a_matrix_leaves_a_beat_a_cycle():
 
 
 def test_a_bad_response_leaves_the_tile_that_is_missing():
-    """Of the second of two layers; what was read before is used, and nothing is lost of it."""
+    """In the second of two layers; earlier reads are used, and none of their data is lost."""
     dut = Fed()
     each = dut.spec.sequencer.weights.dequant.record_beats(0)
     first, second = layer(7, 64, 8, 0), layer(8, 24, 16, 2 * each)
@@ -220,7 +220,7 @@ def test_a_bad_response_leaves_the_tile_that_is_missing():
     tiles = [(one.number, int(tile)) for one in asked for tile in dut.spec.stream.tiles(one)]
     assert [tuple(word[0].values()) for word in seen.words("taken")] == tiles[:count]
     (place, error, address, failed) = held[0]
-    # a burst that fails is not delivered as a whole
+    # a failed burst is not delivered at all
     assert 4 * each <= count + dut.memory.reader.burst
     assert count <= 4 * each + 4
     assert (place["number"], place["tile"]) == tiles[count]
@@ -230,7 +230,7 @@ def test_a_bad_response_leaves_the_tile_that_is_missing():
 
 
 def test_sensitive_weights_that_go_back_are_a_failure():
-    """Its number is that of the first tile that golden finds to be wrong."""
+    """The failure's number is golden's first wrong tile."""
     dut, case = Fed(), Case(SMALL["decoder"](), "sensitive", SIZE, SOURCE)
     name, beats = max(case.layout.corrections.items(), key=lambda item: case.shapes[item[0]])
     many = len(case.layout.sensitive[name])
@@ -238,7 +238,7 @@ def test_sensitive_weights_that_go_back_are_a_failure():
     case.program = replace(case.program, instructions=own)
     case.body = case.body.copy()
     entries = case.body[beats.start * BEAT :].view("<i4").reshape(-1, 2)
-    # one of the last tile takes the place of another
+    # an index of the last tile replaces another index
     entries[many - 1, 0] = entries[0, 0]
     made, operations, commands = brought(case, dut.spec.sequencer, 3)
     wrong = made["w"]["error"][:, 0] == 1

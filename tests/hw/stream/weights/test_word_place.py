@@ -1,4 +1,4 @@
-"""Place of a word: remainder and turn of its number, at all ends, one number behind the other."""
+"""Address of a word: remainder and iteration of the word's number, at all ends, in sequence."""
 
 import numpy as np
 import pytest

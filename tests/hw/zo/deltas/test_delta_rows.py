@@ -1,4 +1,4 @@
-"""Rows of deltas: random reads and writes beside those of another component, against two lists."""
+"""Rows of deltas: random reads and writes interleaved with another component's, against two lists."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ ROWS, WIDTH = 21, 7
 
 
 def image_of(rows):
-    """Beats of rows: each begins on a beat of its own."""
+    """Beats of rows: each row begins on a new beat."""
     return beats_of(np.pad(rows, ((0, 0), (0, -WIDTH % 4))).astype("<i4"))
 
 
@@ -27,7 +27,7 @@ def test_reads_and_writes(others):
     rows, kept, other = rng.integers(-(1 << 31), 1 << 31, (ROWS, WIDTH)), {}, None
 
     def share(bench, write):
-        """Write a row of the other component, or read one; the one that was read last."""
+        """Write or read a row for the other component; the last row read."""
         at, content = int(rng.integers(others)), int.from_bytes(rng.bytes(64), "little") & ((1 << bits) - 1)
         store = not write and rng.random() < 0.5
         read = not write and not store and at in kept
@@ -49,7 +49,7 @@ def test_reads_and_writes(others):
             wanted = [0] * WIDTH if clear else rows[address].tolist()
             other = share(bench, write) if others else None
             await bench.tick()
-            # what is written in a cycle is read from the next one on
+            # a write is visible to reads from the next cycle
             if write:
                 rows[into] = new
             assert bench.get("row") == wanted
@@ -60,7 +60,7 @@ def test_reads_and_writes(others):
         bench.stall = 0.4
         beats = await bench.take("save", len(image))
         assert bench.seen.cycles("saved") == [bench.cycle]
-        # of no use behind the last delta of a row
+        # unused after the last delta of a row
         saved = np.frombuffer(b"".join(beat.to_bytes(16, "little") for beat in beats), "<i4").reshape(ROWS, -1)
         assert saved[:, :WIDTH].tolist() == rows.tolist()
         assert not bench.get("save.valid")

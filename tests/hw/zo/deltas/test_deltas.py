@@ -1,4 +1,4 @@
-"""Delta memory and offset memory: walks over all words, against sums and offsets that golden finds."""
+"""Delta memory and offset memory: address sequences over all words, against golden's sums and offsets."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from ...play import play_interface
 from ...simulation import beats_of
 from .walks import Walks, offsets, saved, walk
 
-# 18 groups of biases: more than one word of them has room for
+# 18 groups of biases: more than a word holds
 NARROW = PerturbationMapping(Mapping.of(network_from("20 fc33 relu fc3"), 16, 2, False))
 # two cycles of the generator for each of the array's words
 WIDE = PerturbationMapping(Mapping.of(network_from("20 fc70 relu fc3"), 16, 8, False))
@@ -26,7 +26,7 @@ EPS_SHIFT = 6
 
 
 def offsets_in(numbers, mapping):
-    """Numbers of all rows as the engine reads them: of each weight word, and of each group of biases."""
+    """Numbers of all rows as the engine reads them: for each weight word, and for each group of biases."""
     columns = mapping.forward.columns
     biases = np.empty((mapping.forward.groups, columns), np.int64)
     for row, (first, groups) in enumerate(mapping.delta_rows.bias_groups):
@@ -36,12 +36,14 @@ def offsets_in(numbers, mapping):
 
 
 def same(found, expected):
-    """Whether arrays are the same as others, one by one."""
+    """Whether all arrays equal the others."""
     return [np.array_equal(*both) for both in zip(found, expected, strict=True)] == [True] * len(expected)
 
 
 def expected_walks(deltas, mapping, span, eps, coefficients):
-    """Offsets of both sides and deltas behind the update, of each step; then all offsets, how many are clipped."""
+    """For each step offsets of both perturbation signs and deltas after the update; then all offsets, and the clipped
+    number.
+    """
     table, expected, clipped = deltas.perturbation, [], 0
     for step, coefficient in enumerate(coefficients):
         for amount in (eps, -eps):
@@ -96,9 +98,9 @@ def test_walks(settings, mapping, parts):
 
 
 def test_a_pass_never_overtakes():
-    """Words come in as many cycles each from a start at word `lead` on; the array takes each no earlier than that.
+    """Words arrive at a fixed interval from a start at word `lead`; the array takes no word before its arrival.
 
-    It takes the words of a stage for one side, and then for the other one.
+    The array takes the words of a stage for one perturbation sign, then for the other.
     """
     for text, lanes, columns in (("20 fc33 relu fc3", 16, 2), ("1x12x12 conv4k5 relu flatten fc90 relu fc9", 32, 8)):
         mapping = PerturbationMapping(Mapping.of(network_from(text), lanes, columns, False))
@@ -115,7 +117,9 @@ def test_a_pass_never_overtakes():
 
 
 def expected_parts(own, deltas, mapping, steps, eps, spans, width):
-    """Offsets of both sides, of each step; then the deltas of each part. A step is its walks (part, coefficient)."""
+    """For each step offsets of both perturbation signs; then the deltas of each part. A step is its (part, coefficient)
+    pairs.
+    """
     expected, at, table = [], 0, deltas[0].perturbation
     for step in steps:
         places = [(part, at + sum(spans[number] for number, _ in step[:walk])) for walk, (part, _) in enumerate(step)]
@@ -141,7 +145,9 @@ def expected_parts(own, deltas, mapping, steps, eps, spans, width):
     ids=["no gap", "base", "cycles in parts"],
 )
 def test_walks_of_two_parts(mapping, parts, gap):
-    """Sides of a part do not touch those of the other; the last walk returns to the mark, and then sets it."""
+    """The offsets of a part stay unchanged by the other part; the last sequence returns to the mark, then sets the
+    mark.
+    """
     spec, rng, found = PezoSpec(), np.random.default_rng(4), []
     table, ranges, own = PerturbationTable(spec), (WalkRange.FIRST, WalkRange.SECOND), mapping.parts(1)
     layout, eps = ZotrainLayout(mapping, spec), 1 << (DELTA.fraction - table.fraction - EPS_SHIFT)

@@ -1,4 +1,4 @@
-"""Walks over all words: generator, numbers, deltas and offsets, as a trainer connects them and as it uses them."""
+"""Address sequences over all words: generator, numbers, deltas and offsets, connected and used as in a trainer."""
 
 import numpy as np
 from amaranth.hdl import Module
@@ -14,7 +14,7 @@ from fabtune.hw.zo.deltas.walks import Walk, WalkRange
 
 
 class Walks(wiring.Component):
-    """Generator, numbers, deltas and offsets, as a trainer connects them."""
+    """Generator, numbers, deltas and offsets, connected as in a trainer."""
 
     def __init__(self, spec, mapping, parts):
         self.generator, self.numbers = Pezo(spec), PerturbationNumbers(spec, parts)
@@ -53,7 +53,7 @@ class Walks(wiring.Component):
 
 
 async def walk(bench, kind, **settings):
-    """Walk over words to the end; with sides the first words are there before it."""
+    """Run over words to the end; with perturbation signs the first words arrive before."""
     given = {"coefficient": 0, "eps": 0, "range": WalkRange.ALL, "final": True} | settings
     await bench.pulse("control.start", walk=kind, **given)
     if kind == Walk.SIDES and given["range"] == WalkRange.ALL:

@@ -1,4 +1,4 @@
-"""Step scheduler, record writer and state loader: what a step reads and writes in memory."""
+"""Step scheduler, record writer and state loader: memory reads and writes of a step."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ MAPPING = Mapping.of(network_from("70 fc3"), 16, 2, byte_inputs=False)
 LAYOUT = ZerothOrderLayout(PerturbationMapping(MAPPING).delta_rows, PezoSpec(), 3)
 ORDER, SAMPLES, COUNT, BATCH = 0x400, 0x12340, 700_000, 5
 ARRIVAL = 6
-"""Cycles from the beginning of a sample's fetch to its end."""
+"""Cycles of a sample's fetch."""
 
 
 def orders(rng):
@@ -36,13 +36,13 @@ def orders(rng):
 
 
 def scheduled(steps, image, stall=0.0, repeats=1):
-    """What comes out for an order list, and the fault: whether there is one, its error and value."""
+    """Outputs for a sample schedule, and the fault: whether there is a fault, error code and value."""
     dut, order = StepScheduler(MAPPING.sample_beats, 3, Error), Memory(stall)
     job = {"order": ORDER, "samples": SAMPLES, "sample_count": COUNT, "steps": len(steps), "batch": BATCH}
     order.load(ORDER, image)
 
     async def around(ctx):
-        """A sample arrives some cycles after its fetch began; a beat of the order list is taken at once."""
+        """A sample arrives some cycles after the fetch began; a beat of the schedule is taken at once."""
         beats, left, taken = dut.order_read.beats, 0, 0
         while True:
             ctx.set(dut.done, left == 1)
@@ -71,11 +71,11 @@ def scheduled(steps, image, stall=0.0, repeats=1):
         body=body,
         background=background,
         stall=stall,
-        # `room` comes and goes here
+        # here `room` toggles
         unheld=["sample_command"],
     )
     assert {beats for _, beats in order.reads} == {1}
-    # a sample is asked for when the one before it has arrived
+    # a sample is requested once the previous sample has arrived
     for begun, asked in zip(seen.cycles("begin"), seen.cycles("sample_command")[1:], strict=False):
         assert asked >= begun + ARRIVAL
     return seen, tuple(fault)
@@ -139,7 +139,7 @@ def test_records(stall):
     image = LAYOUT.records_image(steps, BATCH)
     expected.load(0x8000, image)
     assert {beats for _, beats in store.writes} == {1}
-    # nothing is written to the beats of samples that a step does not have
+    # beats of missing samples of a step are not written
     assert store.beats == {address: beat for address, beat in expected.beats.items() if beat}
     assert len(store.writes) == len(store.beats)
     read = LAYOUT.records_of(image.reshape(-1), sizes, BATCH)

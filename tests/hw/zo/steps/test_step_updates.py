@@ -1,4 +1,4 @@
-"""Step updates: the walks of a step against golden's scalars and saturated sums."""
+"""Step updates: the address sequences of a step against golden's scalars and saturated sums."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ SPLITS = [Split(), Split(first=4), Split(1, 2, 8), Split(1, 16, 4), Split(1, 1, 
 
 
 def expected(coefficients, split, scalars):
-    """Range and coefficient of each walk, and how many were clipped."""
+    """Range and coefficient of each address sequence, and the number of clipped sums."""
     narrow, walks = Narrower(), []
     given = Scalars.of(coefficients).coefficients if scalars else coefficients
     own = [int(narrow(np.array(one), 0, COEFFICIENT)) for one in given]
@@ -29,7 +29,7 @@ def expected(coefficients, split, scalars):
 
 
 def steps_of(split, rng):
-    """Coefficients of steps of different sizes, with those that are rounded up to another shift, and the largest."""
+    """Coefficients of steps of different sizes, including coefficients rounded up to another shift, and the largest."""
     edges = [0, 1, 126, 127, 128, 129, 254, 255, 256, 509, 510, 511, (255 << 10) - 1, 255 << 10, 127 << 19]
     edges += [COEFFICIENT.maximum, -COEFFICIENT.minimum - 2, (1 << 25) + (1 << 18), 3 << 20]
     for edge in edges:
