@@ -64,7 +64,7 @@ class OnnxGraph(ABC):
         """Constant by name, in the form that operators read."""
 
     @abstractmethod
-    def operator(self, node: onnx.NodeProto, given: Arguments, place: Place) -> list[Any]:
+    def operator(self, node: onnx.NodeProto, arguments: Arguments, place: Place) -> list[Any]:
         """Outputs of a node that reads a tensor depending on the sample."""
 
     def walk(self) -> tuple[Place, Any]:

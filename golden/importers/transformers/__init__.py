@@ -1,1 +1,1 @@
-"""Users' transformers as normal forms, with their tensors; what has none is refused, and nothing is left out."""
+"""Users' transformers as normal forms with their tensors; a model without a normal form is refused."""

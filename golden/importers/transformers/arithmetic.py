@@ -1,4 +1,4 @@
-"""Sums, products and quotients in a user's transformer, by what their operands are."""
+"""Sums, products and quotients in a user's transformer, by the kinds of their operands."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ KNOWN = (
     "linear layers, layer and RMS norm, attention, GELU, ReLU, SiLU, sums, products, patches of samples, class token, "
     "positions, first, last or mean token"
 )
-"""Words for what a transformer here has."""
+"""Supported operations, for messages."""
 Value = Constant | Rows | Scores | Composed | Function | tuple["Value", ...]
-"""Types that a tensor of a model can have."""
+"""Kinds of a model's tensors."""
 Handler = Callable[[RowGraph, Place, Arguments], Value]
-"""Function of the graph, an operator's place and its arguments."""
+"""Importer of an operator: from graph, place and arguments to its output."""
 
 
 def rows_of(place: Place, value: Any) -> Rows:
@@ -38,14 +38,14 @@ def rows_of(place: Place, value: Any) -> Rows:
 
 
 def output_of(place: Place, value: Any) -> tuple[Rows, str]:
-    """Take what a model gives: outputs of an operation, and the softmax that is left to the host, or nothing."""
+    """Rows that a model returns, and the softmax that is left to the host; empty for none."""
     if isinstance(value, Composed) and value.kind in ("softmax", "log_softmax"):
         return value.rows, value.kind
     return rows_of(place, value), ""
 
 
 def product(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
-    """Matrix product: a linear layer, scores, or what attention gives."""
+    """Matrix product: a linear layer, attention scores, or attention outputs."""
     if isinstance(second, Constant) and not isinstance(first, Scores):
         if second.tensor.ndim != 2:
             raise place.error(f"has a weight of {tuple(second.tensor.shape)}, which is no matrix")
@@ -58,7 +58,7 @@ def product(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
 
 
 def add(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
-    """Sum of two tensors, of one and a constant, or of scores and a mask."""
+    """Sum of two tensors, of a tensor and a constant, or of scores and a mask."""
     first, second = _constant_last(place, first, second)
     if isinstance(second, Constant):
         number = composed.number_of(second)
@@ -77,14 +77,14 @@ def add(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
 
 
 def subtract(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
-    """Difference of two tensors, or of one and a constant, or of values and their mean."""
+    """Difference of two tensors, of a tensor and a constant, or of values and their mean."""
     if isinstance(first, Rows) and isinstance(second, Composed):
         return composed.minus(place, first, second)
     return add(graph, place, first, multiply(graph, place, second, -1.0))
 
 
 def multiply(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
-    """Product of two tensors, or of one and a constant."""
+    """Product of two tensors, or of a tensor and a constant."""
     first, second = _constant_last(place, first, second)
     if isinstance(second, Constant):
         number = composed.number_of(second)
@@ -148,31 +148,31 @@ def function(graph: RowGraph, place: Place, name: str, value: Any) -> Value:
 
 
 def mean(graph: RowGraph, place: Place, value: Any, dims: Sequence[int] | None, keep: bool) -> Value:
-    """Mean over all tokens, or as a part of a norm over all features; without axes over all of them."""
+    """Mean over all tokens, or over all features as a part of a norm; without axes over all of them."""
     if not isinstance(value, Rows | Composed | Function):
         raise place.error(f"is a mean of {_named(value)}")
     count = value.index.ndim
-    over = [one % count for one in dims or range(count)]
+    over = [axis % count for axis in dims or range(count)]
     if isinstance(value, Rows) and not (keep and over == [count - 1]):
         return pooled(graph, place, value, over, keep)
     return composed.mean(place, value, over, keep)
 
 
 def softmax_of(place: Place, value: Any, dim: int, kind: Literal["softmax", "log_softmax"]) -> Value:
-    """Softmax of scores over the keys, or of the outputs, where it is left to the host."""
+    """Softmax of scores over the keys, or of the outputs, which is left to the host."""
     if isinstance(value, Scores):
         if kind != "softmax":
             raise place.error("is the logarithm of the softmax of scores, not the softmax")
         return softmax(place, value, dim)
     rows = rows_of(place, value)
     if rows.index.ndim == 2 and dim in (1, -1):
-        # left to the host at the end, as it changes no decision; nothing else reads it
+        # left to the host: changes no decision, and no operator may read it
         return Composed(kind, rows, rows.index)
     raise place.error("is over neither the keys of scores nor the outputs, where it is left to the host")
 
 
 def chosen(place: Place, condition: Any, first: Any, second: Any) -> Value:
-    """Take scores where a mask is true, or false, and a number elsewhere."""
+    """Scores where a mask is true (or false), and a number elsewhere."""
     first, second = _as_constant(first), _as_constant(second)
     swapped = isinstance(second, Scores)
     value, other = (second, first) if swapped else (first, second)
@@ -185,9 +185,9 @@ def chosen(place: Place, condition: Any, first: Any, second: Any) -> Value:
 
 def _of_both(graph: RowGraph, place: Place, operator: Any, first: Any, second: Any) -> Value:
     """Function of two functions of the same values."""
-    for one in (first, second):
-        if not isinstance(one, Rows | Function):
-            raise place.error(f"is of a function of values and {_named(one)}")
+    for operand in (first, second):
+        if not isinstance(operand, Rows | Function):
+            raise place.error(f"is of a function of values and {_named(operand)}")
     return applied(graph, place, operator, first, second)
 
 
@@ -219,23 +219,23 @@ def _named(value: Any) -> str:
 
 def einsum(graph: RowGraph, place: Place, equation: str, tensors: Sequence[Any]) -> Value:
     """Product of two tensors by the names of their axes."""
-    left, arrow, wanted = equation.replace(" ", "").partition("->")
-    names = left.split(",")
-    if not arrow or len(names) != 2 or "." in left or any(len(set(one)) < len(one) for one in (*names, wanted)):
+    inputs, arrow, wanted = equation.replace(" ", "").partition("->")
+    names = inputs.split(",")
+    if not arrow or len(names) != 2 or "." in inputs or any(len(set(axes)) < len(axes) for axes in (*names, wanted)):
         raise place.error(f"{equation} is no product of two tensors with their axes by name")
     first, second = names
-    leading = [one for one in wanted if one in first and one in second]
-    rows = [one for one in first if one not in second]
-    columns = [one for one in second if one not in first]
-    inner = [one for one in first if one in second and one not in wanted]
+    leading = [axis for axis in wanted if axis in first and axis in second]
+    rows = [axis for axis in first if axis not in second]
+    columns = [axis for axis in second if axis not in first]
+    inner = [axis for axis in first if axis in second and axis not in wanted]
     if sorted(wanted) != sorted([*leading, *rows, *columns]):
         raise place.error(f"{equation} sums over an axis of one tensor alone")
 
-    def turned(value: Any, own: str, before: list[str], behind: list[str]) -> Any:
+    def turned(value: Any, axes_of: str, before: list[str], after: list[str]) -> Any:
         def turn(tensor: Tensor) -> Tensor:
-            wide = tensor.permute([own.index(one) for one in (*leading, *before, *behind)])
-            at = len(leading)
-            return wide.flatten(at, at + len(before) - 1).flatten(at + 1)
+            wide = tensor.permute([axes_of.index(axis) for axis in (*leading, *before, *after)])
+            position = len(leading)
+            return wide.flatten(position, position + len(before) - 1).flatten(position + 1)
 
         if isinstance(value, Constant):
             return replace(value, tensor=turn(value.tensor))
@@ -244,47 +244,47 @@ def einsum(graph: RowGraph, place: Place, equation: str, tensors: Sequence[Any])
     if not (rows and columns and inner):
         raise place.error(f"{equation} is no matrix product")
     sizes = {
-        one: size
-        for own, value in zip(names, tensors, strict=True)
-        for one, size in zip(own, _shape(value), strict=True)
+        axis: size
+        for axes_of, value in zip(names, tensors, strict=True)
+        for axis, size in zip(axes_of, _shape(value), strict=True)
     }
-    found: Any = product(
+    result: Any = product(
         graph, place, turned(tensors[0], first, rows, inner), turned(tensors[1], second, inner, columns)
     )
     order = [*leading, *rows, *columns]
-    index = found.index.reshape([sizes[one] for one in order]).permute([order.index(one) for one in wanted])
-    made: Value = replace(found, index=index)
-    return made
+    index = result.index.reshape([sizes[axis] for axis in order]).permute([order.index(axis) for axis in wanted])
+    permuted: Value = replace(result, index=index)
+    return permuted
 
 
 def _shape(value: Any) -> torch.Size:
     return value.tensor.shape if isinstance(value, Constant) else value.index.shape
 
 
-# -- what ATen and ONNX have alike -------------------------------------------------------------------------------------
+# -- operators of both ATen and ONNX -----------------------------------------------------------------------------------
 
 
 def _power(exponent: float) -> Handler:
-    return lambda graph, place, given: power(graph, place, given.first(1)[0], exponent)
+    return lambda graph, place, arguments: power(graph, place, arguments.first(1)[0], exponent)
 
 
 def _function(name: str) -> Handler:
-    """Function of each value, as a part of another or as one that the host computes."""
-    return lambda graph, place, given: function(graph, place, name, given.first(1)[0])
+    """Importer of a function of each value by its name."""
+    return lambda graph, place, arguments: function(graph, place, name, arguments.first(1)[0])
 
 
 OPERATIONS: list[tuple[str, str, Handler]] = [
     (
         "MatMul",
         "matmul.default mm.default bmm.default",
-        lambda graph, place, given: product(graph, place, *given.first(2)),
+        lambda graph, place, arguments: product(graph, place, *arguments.first(2)),
     ),
-    ("Add", "add.Tensor add.Scalar", lambda graph, place, given: add(graph, place, *given.first(2))),
-    ("Sub", "sub.Tensor sub.Scalar", lambda graph, place, given: subtract(graph, place, *given.first(2))),
-    ("Mul", "mul.Tensor mul.Scalar", lambda graph, place, given: multiply(graph, place, *given.first(2))),
-    ("Neg", "neg.default", lambda graph, place, given: multiply(graph, place, given.first(1)[0], -1.0)),
-    ("Div", "div.Tensor div.Scalar", lambda graph, place, given: divide(graph, place, *given.first(2))),
-    ("Pow", "pow.Tensor_Scalar", lambda graph, place, given: power(graph, place, *given.first(2))),
+    ("Add", "add.Tensor add.Scalar", lambda graph, place, arguments: add(graph, place, *arguments.first(2))),
+    ("Sub", "sub.Tensor sub.Scalar", lambda graph, place, arguments: subtract(graph, place, *arguments.first(2))),
+    ("Mul", "mul.Tensor mul.Scalar", lambda graph, place, arguments: multiply(graph, place, *arguments.first(2))),
+    ("Neg", "neg.default", lambda graph, place, arguments: multiply(graph, place, arguments.first(1)[0], -1.0)),
+    ("Div", "div.Tensor div.Scalar", lambda graph, place, arguments: divide(graph, place, *arguments.first(2))),
+    ("Pow", "pow.Tensor_Scalar", lambda graph, place, arguments: power(graph, place, *arguments.first(2))),
     ("", "square.default", _power(2)),
     ("Sqrt", "sqrt.default", _power(0.5)),
     ("", "rsqrt.default", _power(-0.5)),
@@ -292,19 +292,19 @@ OPERATIONS: list[tuple[str, str, Handler]] = [
     (
         "Where",
         "where.self where.ScalarOther where.ScalarSelf",
-        lambda graph, place, given: chosen(place, *given.first(3)),
+        lambda graph, place, arguments: chosen(place, *arguments.first(3)),
     ),
-    ("IsNaN", "isnan.default", lambda graph, place, given: not_a_number(place, given.first(1)[0])),
+    ("IsNaN", "isnan.default", lambda graph, place, arguments: not_a_number(place, arguments.first(1)[0])),
     (
         "Relu",
         "relu.default",
-        lambda graph, place, given: activation(graph, place, rows_of(place, given.first(1)[0]), "relu"),
+        lambda graph, place, arguments: activation(graph, place, rows_of(place, arguments.first(1)[0]), "relu"),
     ),
     (
         "Swish",
         "silu.default",
-        lambda graph, place, given: activation(graph, place, rows_of(place, given.first(1)[0]), "silu"),
+        lambda graph, place, arguments: activation(graph, place, rows_of(place, arguments.first(1)[0]), "silu"),
     ),
     *((name.capitalize(), f"{name}.default", _function(name)) for name in UNARY),
 ]
-"""Type of ONNX, titles of ATen, and what both are."""
+"""ONNX type, ATen titles, and their importer."""

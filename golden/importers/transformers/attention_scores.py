@@ -1,4 +1,4 @@
-"""Attention that a model computes by products and a softmax: what its scores are, checked element by element."""
+"""Attention that a model computes by products and a softmax: its scores, checked element by element."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..graph import Constant, Place
 from .row_graph import RowGraph, Rows
 
 _HIDDEN = -1e4
-"""Most that a mask adds where a token is hidden: its weight is then 0 in any float."""
+"""Largest addend of a mask for a hidden token: the token's weight is then 0 in any float."""
 
 _LARGEST_SCALE = 256.0
 
@@ -27,16 +27,14 @@ class Scores:
     ----------
     queries, keys : int
         Linear layers.
-    heads, key_heads, width : int
-    tokens : int
     index : Tensor of int64
-        For each element its number in the order of samples, heads, queries and keys.
+        Number of each element, counted over samples, heads, queries and keys.
     scale : float
         Factor of the products.
     causal : bool
-        Whether a mask hides later tokens.
+        True if a mask hides later tokens.
     weights : bool
-        Behind the softmax.
+        True after the softmax.
     """
 
     queries: int
@@ -51,7 +49,7 @@ class Scores:
     weights: bool = False
 
     def scaled(self, place: Place, number: float) -> Scores:
-        """Multiply by a number."""
+        """Scores times a number."""
         if self.weights:
             raise place.error("multiplies the softmax by a number")
         if self.causal:
@@ -60,14 +58,14 @@ class Scores:
 
 
 def scores(graph: RowGraph, place: Place, queries: Rows, keys: Rows) -> Scores:
-    """Multiply queries, (..., tokens, width), by keys, (..., width, tokens)."""
+    """Products of queries (..., tokens, width) and keys (..., width, tokens)."""
     first, second = _broadcast(place, queries, replace(keys, index=keys.index.transpose(-1, -2)))
-    sample, wanted, tokens = _heads(graph, place, first)
-    other, given, own = _heads(graph, place, second)
-    if tokens != own or not torch.equal(sample, other):
+    sample, query_features, tokens = _heads(graph, place, first)
+    key_sample, key_features, key_tokens = _heads(graph, place, second)
+    if tokens != key_tokens or not torch.equal(sample, key_sample):
         raise place.error("multiplies tokens of one sample by those of another")
-    order, chosen = _of_one_sample(graph, place, sample, wanted)
-    _, taken = _of_one_sample(graph, place, sample, given)
+    order, chosen = _of_one_sample(graph, place, sample, query_features)
+    _, taken = _of_one_sample(graph, place, sample, key_features)
     key_heads, distinct = _shared(place, taken)
     heads, width = chosen.shape
     number = graph.gathered(place, first.number, chosen.reshape(-1))
@@ -80,93 +78,95 @@ def scores(graph: RowGraph, place: Place, queries: Rows, keys: Rows) -> Scores:
     )
 
 
-def masked(place: Place, given: Scores, mask: Tensor) -> Scores:
-    """Add a mask: none, or the one that hides later tokens."""
+def masked(place: Place, scored: Scores, mask: Tensor) -> Scores:
+    """Scores plus a mask, which must be 0 or hide exactly the later tokens."""
     try:
-        spread = mask.float().broadcast_to(given.index.shape)
+        spread = mask.float().broadcast_to(scored.index.shape)
     except RuntimeError:
-        raise place.error(f"has a mask of {tuple(mask.shape)} for scores of {tuple(given.index.shape)}") from None
+        raise place.error(f"has a mask of {tuple(mask.shape)} for scores of {tuple(scored.index.shape)}") from None
     if (spread == 0).all():
-        return given
-    if given.weights:
+        return scored
+    if scored.weights:
         raise place.error("adds a constant behind the softmax")
-    numbers, count = given.index.reshape(-1), given.index.numel()
+    numbers, count = scored.index.reshape(-1), scored.index.numel()
     if not torch.equal(numbers.sort().values, torch.arange(count)):
         raise place.error("masks some of the scores, or some twice")
     values = torch.empty(count)
     values[numbers] = spread.reshape(-1)
-    squares = values.view(-1, given.tokens, given.tokens)
+    squares = values.view(-1, scored.tokens, scored.tokens)
     if not torch.equal(squares, squares[:1].expand_as(squares)):
         raise place.error("has a mask that differs from sample to sample or head to head")
-    (hidden, seen), square = (torch.triu(torch.ones_like(squares[0]), 1) == one for one in (1, 0)), squares[0]
+    (hidden, seen), square = (torch.triu(torch.ones_like(squares[0]), 1) == bound for bound in (1, 0)), squares[0]
     if not (square[seen] == 0).all() or not (square[hidden] <= _HIDDEN).all():
         raise place.error("has a mask that is neither none nor the one that hides all later tokens")
-    return replace(given, causal=True)
+    return replace(scored, causal=True)
 
 
-def hidden(place: Place, given: Scores, mask: Tensor, number: float) -> Scores:
-    """Replace scores by a number where a mask is true, which hides them if it is low enough."""
+def hidden(place: Place, scored: Scores, mask: Tensor, number: float) -> Scores:
+    """Scores replaced by a number where a mask is true; the number must be low enough to hide them."""
     if mask.any() and not number <= _HIDDEN:
         raise place.error(f"replaces scores by {number:g}: only {_HIDDEN:g} and below hide a token from the softmax")
-    return masked(place, given, torch.zeros(mask.shape).masked_fill(mask, number))
+    return masked(place, scored, torch.zeros(mask.shape).masked_fill(mask, number))
 
 
-def not_a_number(place: Place, given: object) -> Constant:
-    """Mask of zeros: the softmax, of which exporters ask this, is a number everywhere, as each token sees itself."""
-    if not isinstance(given, Scores):
+def not_a_number(place: Place, value: object) -> Constant:
+    """Mask of zeros. Exporters test the softmax for NaN, which cannot occur: each token sees itself."""
+    if not isinstance(value, Scores):
         raise place.error("asks which values are no numbers")
-    return Constant(torch.zeros(given.index.shape, dtype=torch.bool))
+    return Constant(torch.zeros(value.index.shape, dtype=torch.bool))
 
 
-def softmax(place: Place, given: Scores, dim: int) -> Scores:
-    """Take the softmax over the keys."""
-    if given.weights:
+def softmax(place: Place, scored: Scores, dim: int) -> Scores:
+    """Softmax over the keys."""
+    if scored.weights:
         raise place.error("is a second softmax")
-    rows = given.index.movedim(dim, -1).reshape(-1, given.index.shape[dim])
-    over_keys = rows.shape[1] == given.tokens and (rows % given.tokens == torch.arange(given.tokens)).all()
-    if not over_keys or (rows // given.tokens != rows[:, :1] // given.tokens).any():
+    rows = scored.index.movedim(dim, -1).reshape(-1, scored.index.shape[dim])
+    over_keys = rows.shape[1] == scored.tokens and (rows % scored.tokens == torch.arange(scored.tokens)).all()
+    if not over_keys or (rows // scored.tokens != rows[:, :1] // scored.tokens).any():
         raise place.error("is over another axis than that of the keys")
-    return replace(given, weights=True)
+    return replace(scored, weights=True)
 
 
-def context(graph: RowGraph, place: Place, given: Scores, values: Rows) -> Rows:
-    """Multiply the softmax, (..., tokens, tokens), by the values, (..., tokens, width)."""
-    if not given.weights:
+def context(graph: RowGraph, place: Place, scored: Scores, values: Rows) -> Rows:
+    """Product of the softmax (..., tokens, tokens) and the values (..., tokens, width)."""
+    if not scored.weights:
         raise place.error("multiplies scores without a softmax by values")
-    if not 0 < given.scale < _LARGEST_SCALE:
+    if not 0 < scored.scale < _LARGEST_SCALE:
         raise place.error(
-            f"has scores times {given.scale:g}: a factor above 0 and below {_LARGEST_SCALE:g} is computed"
+            f"has scores times {scored.scale:g}: a factor above 0 and below {_LARGEST_SCALE:g} is computed"
         )
-    index, second = _same_leading(place, given.index, values)
+    index, second = _same_leading(place, scored.index, values)
     sample, taken, tokens = _heads(graph, place, second)
-    square = torch.arange(given.tokens**2).view(given.tokens, given.tokens)
+    square = torch.arange(scored.tokens**2).view(scored.tokens, scored.tokens)
     flat = index.reshape(-1, *index.shape[-2:])
-    whole = flat.shape[1:] == square.shape and (flat % given.tokens**2 == square).all()
-    if not whole or tokens != given.tokens or second.factor != 1:
+    whole = flat.shape[1:] == square.shape and (flat % scored.tokens**2 == square).all()
+    if not whole or tokens != scored.tokens or second.factor != 1:
         raise place.error("multiplies values by weights of other tokens, or scaled ones")
-    pair = flat[:, 0, 0] // given.tokens**2
-    if not torch.equal(pair // given.heads, sample):
+    pair = flat[:, 0, 0] // scored.tokens**2
+    if not torch.equal(pair // scored.heads, sample):
         raise place.error("multiplies weights of one sample by values of another")
-    by_head: Tensor = torch.full((graph.batch, given.heads, taken.shape[1]), -1)
-    by_head[sample, pair % given.heads] = taken
-    if len(pair) != graph.batch * given.heads or (by_head < 0).any() or (by_head != by_head[:1]).any():
+    by_head: Tensor = torch.full((graph.batch, scored.heads, taken.shape[1]), -1)
+    by_head[sample, pair % scored.heads] = taken
+    if len(pair) != graph.batch * scored.heads or (by_head < 0).any() or (by_head != by_head[:1]).any():
         raise place.error("does not multiply each head's weights by values of its own")
     key_heads, distinct = _shared(place, by_head[0])
-    if key_heads != given.key_heads or distinct.shape[1] != given.width:
+    if key_heads != scored.key_heads or distinct.shape[1] != scored.width:
         raise place.error(
-            f"has {key_heads} heads of {distinct.shape[1]} values for {given.key_heads} of {given.width} keys"
+            f"has {key_heads} heads of {distinct.shape[1]} values for {scored.key_heads} of {scored.width} keys"
         )
     number = graph.gathered(place, second.number, distinct.reshape(-1))
-    usual = given.width**-0.5
-    scale = None if abs(given.scale - usual) <= 1e-6 * usual else given.scale
-    operation = SelfAttention(given.heads, key_heads, given.width, given.causal, scale=scale)
-    features = given.heads * given.width
-    if len({graph.size(one)[0] for one in (given.queries, given.keys, number)}) != 1:
+    default_scale = scored.width**-0.5
+    scale = None if abs(scored.scale - default_scale) <= 1e-6 * default_scale else scored.scale
+    operation = SelfAttention(scored.heads, key_heads, scored.width, scored.causal, scale=scale)
+    features = scored.heads * scored.width
+    if len({graph.size(layer)[0] for layer in (scored.queries, scored.keys, number)}) != 1:
         raise place.error("has queries, keys and values of other tokens")
-    made = graph.add(place, operation, given.queries, given.keys, number, features=features)
-    rows = (pair // given.heads)[:, None] * tokens + torch.arange(tokens)
-    found = (rows * features + (pair % given.heads)[:, None] * given.width)[..., None] + torch.arange(given.width)
-    return Rows(made, found.reshape(*index.shape[:-1], given.width))
+    operation_number = graph.add(place, operation, scored.queries, scored.keys, number, features=features)
+    rows = (pair // scored.heads)[:, None] * tokens + torch.arange(tokens)
+    features_read = (rows * features + (pair % scored.heads)[:, None] * scored.width)[..., None] + torch.arange(
+        scored.width
+    )
+    return Rows(operation_number, features_read.reshape(*index.shape[:-1], scored.width))
 
 
 def attention(
@@ -179,21 +179,23 @@ def attention(
     causal: bool,
     scale: float | None,
 ) -> Rows:
-    """Take attention that is one operator: queries, keys and values of (..., tokens, width)."""
+    """Attention as a single operator: queries, keys and values of (..., tokens, width)."""
     width = queries.index.shape[-1]
-    found = scores(graph, place, queries, replace(keys, index=keys.index.transpose(-1, -2)))
-    found = replace(found, scale=found.scale * (width**-0.5 if scale is None else scale))
+    scored = scores(graph, place, queries, replace(keys, index=keys.index.transpose(-1, -2)))
+    scored = replace(scored, scale=scored.scale * (width**-0.5 if scale is None else scale))
     if mask is not None:
         tensor = mask.tensor
         if tensor.dtype == torch.bool:
             tensor = torch.zeros(tensor.shape).masked_fill(~tensor, -torch.inf)
-        found = masked(place, found, tensor)
-    found = replace(found, causal=found.causal or causal)
-    return context(graph, place, softmax(place, found, -1), values)
+        scored = masked(place, scored, tensor)
+    scored = replace(scored, causal=scored.causal or causal)
+    return context(graph, place, softmax(place, scored, -1), values)
 
 
 def _heads(graph: RowGraph, place: Place, rows: Rows) -> tuple[Tensor, Tensor, int]:
-    """Sample and features of each head of (..., tokens, width), and the tokens, which must be all in order."""
+    """Sample and features of each head of (..., tokens, width), and the number of tokens, which must be complete and in
+    order.
+    """
     if rows.number == INPUTS:
         raise place.error("is of samples, with no linear layer between")
     tokens, features = graph.size(rows.number)
@@ -206,19 +208,19 @@ def _heads(graph: RowGraph, place: Place, rows: Rows) -> tuple[Tensor, Tensor, i
 
 
 def _of_one_sample(graph: RowGraph, place: Place, sample: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Number of each head within its sample, and the features of the heads, which are the same in all samples."""
+    """Number of each head within its sample, and the features of the heads, which must be equal in all samples."""
     heads = len(sample) // graph.batch
     order = torch.empty_like(sample)
     for number in range(graph.batch):
-        own = sample == number
-        if int(own.sum()) != heads or not torch.equal(features[own], features[sample == 0]):
+        of_sample = sample == number
+        if int(of_sample.sum()) != heads or not torch.equal(features[of_sample], features[sample == 0]):
             raise place.error("has other heads in one sample than in another")
-        order[own] = torch.arange(heads)
+        order[of_sample] = torch.arange(heads)
     return order, features[sample == 0]
 
 
 def _shared(place: Place, features: Tensor) -> tuple[int, Tensor]:
-    """Count the distinct heads of keys or values, each of which serves as many neighbouring heads, and list them."""
+    """Number and list of distinct heads of keys or values; each serves equally many neighbouring heads."""
     heads = len(features)
     changes = (features[1:] != features[:-1]).any(1)
     starts = torch.cat([torch.zeros(1, dtype=torch.long), 1 + changes.nonzero().flatten()])
@@ -235,7 +237,7 @@ def _broadcast(place: Place, first: Rows, second: Rows) -> tuple[Rows, Rows]:
 
 
 def _same_leading(place: Place, index: Tensor, other: Rows) -> tuple[Tensor, Rows]:
-    """Both with the leading axes to which a product broadcasts them."""
+    """Both operands with broadcast leading axes."""
     try:
         leading = np.broadcast_shapes(index.shape[:-2], other.index.shape[:-2])
     except ValueError:

@@ -1,4 +1,4 @@
-"""Norms, lengths and functions of each value that a model computes by several operators: followed as values."""
+"""Norms, lengths and functions of each value that a model computes by several operators."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .row_graph import RowGraph, Rows
 from .row_operations import activation, is_relu, norm, squared, unit_length
 
 _CLOSE = 1e-6
-"""Largest relative difference, of values to 1 + abs(x): constants of float32 and of ten digits are closer."""
+"""Largest difference relative to 1 + abs(x): constants of float32 and of ten digits are closer."""
 _POINTS = torch.cat([torch.linspace(-12, 12, 1921), torch.tensor([-80.0, -40.0, -20.0, 20.0, 40.0, 80.0])]).double()
-"""Arguments at which functions are compared: all that differ do so here."""
+"""Arguments at which functions are compared; different functions differ here."""
 _TANH = (2 / torch.pi) ** 0.5 * (_POINTS + 0.044715 * _POINTS**3)
 _KINDS: dict[ActivationKind, Tensor] = {
     "gelu": _POINTS * (1 + torch.erf(_POINTS / 2**0.5)) / 2,
@@ -31,7 +31,7 @@ UNARY: dict[str, Callable[[Tensor], Tensor]] = {
     "erf": torch.erf,
     "sigmoid": torch.sigmoid,
 }
-"""Functions of one value by the name that ATen has for them."""
+"""Functions of one value by ATen's names."""
 Kind = Literal[
     "mean",
     "centred",
@@ -44,7 +44,7 @@ Kind = Literal[
     "softmax",
     "log_softmax",
 ]
-"""Values that operators compute on the way; a softmax is that of the outputs, which nothing reads here."""
+"""Kinds of intermediate results; a softmax is that of the outputs, which no operator may read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +53,14 @@ class Composed:
 
     Parameters
     ----------
-    kind : str
     rows : Rows
-        Of what it is.
+        Rows from which the result is computed.
     index : Tensor
-        Of its shape, without a meaning of its values where it is one value a row.
+        Has the result's shape; its values are meaningless if the result is one value per row.
     value : float
-        What was added to a mean of squares.
+        Number added to a mean of squares.
     centred : bool
-        Of a root: whether it is that of a variance.
+        For a root: true if it is the root of a variance.
     """
 
     kind: Kind
@@ -72,96 +71,96 @@ class Composed:
 
 
 def same(first: Rows, second: Rows) -> bool:
-    """Tell whether two tensors are one."""
+    """True if two tensors are equal."""
     return isclose(first.factor, second.factor, rel_tol=_CLOSE) and of_one(first, second)
 
 
 def _over_rows(place: Place, index: Tensor, dims: list[int], keep: bool) -> Tensor:
-    if [one % index.ndim for one in dims] != [index.ndim - 1] or not keep:
+    if [axis % index.ndim for axis in dims] != [index.ndim - 1] or not keep:
         raise place.error(f"is over {dims}: over the features of a token, kept as an axis of 1, it is known")
     return index[..., :1]
 
 
-def mean(place: Place, given: Rows | Composed | Function, dims: list[int], keep: bool) -> Composed:
+def mean(place: Place, operand: Rows | Composed | Function, dims: list[int], keep: bool) -> Composed:
     """Mean over the features of a token, or of their squares."""
-    index = _over_rows(place, given.index, dims, keep)
-    if isinstance(given, Rows):
-        return Composed("mean", given, index)
-    if isinstance(given, Composed):
-        if given.kind != "centred square":
-            raise place.error(f"is a mean of a {given.kind}")
-        return Composed("variance", given.rows, index)
-    factor = squared_factor(given)
+    index = _over_rows(place, operand.index, dims, keep)
+    if isinstance(operand, Rows):
+        return Composed("mean", operand, index)
+    if isinstance(operand, Composed):
+        if operand.kind != "centred square":
+            raise place.error(f"is a mean of a {operand.kind}")
+        return Composed("variance", operand.rows, index)
+    factor = squared_factor(operand)
     if factor is None:
         raise place.error("is a mean of a function of values that is no square")
-    return Composed("mean square", Rows(given.number, given.index, factor), index)
+    return Composed("mean square", Rows(operand.number, operand.index, factor), index)
 
 
-def variance(place: Place, given: Rows, dims: list[int], keep: bool) -> Composed:
-    """Variance over the features of a token, that of all, not of a sample."""
-    return Composed("variance", given, _over_rows(place, given.index, dims, keep))
+def variance(place: Place, operand: Rows, dims: list[int], keep: bool) -> Composed:
+    """Population variance over the features of a token."""
+    return Composed("variance", operand, _over_rows(place, operand.index, dims, keep))
 
 
-def length(place: Place, given: Rows, dims: list[int], keep: bool) -> Composed:
+def length(place: Place, operand: Rows, dims: list[int], keep: bool) -> Composed:
     """L2 norm over the features of a token."""
-    return Composed("length", given, _over_rows(place, given.index, dims, keep))
+    return Composed("length", operand, _over_rows(place, operand.index, dims, keep))
 
 
 def power(
-    graph: RowGraph, place: Place, given: Rows | Composed | Function, exponent: float
+    graph: RowGraph, place: Place, operand: Rows | Composed | Function, exponent: float
 ) -> Rows | Composed | Function:
-    """Power: a square or a root of a part of a norm, or a function of each value; of a ReLU, the square is one."""
-    if isinstance(given, Composed):
+    """Square or root of a part of a norm, square of a ReLU, or a power as a function of each value."""
+    if isinstance(operand, Composed):
         if exponent == 2:
-            return squared_difference(place, given)
+            return squared_difference(place, operand)
         if abs(exponent) == 0.5:
-            return root(place, given, exponent < 0)
-        if exponent == -1 and given.kind == "root":
-            return replace(given, kind="inverse root")
-        raise place.error(f"is the power of {exponent:g} of a {given.kind}")
-    if exponent == 2 and isinstance(given, Rows) and is_relu(graph, given):
-        return squared(graph, place, given)
-    return applied(graph, place, torch.pow, given, exponent)
+            return root(place, operand, exponent < 0)
+        if exponent == -1 and operand.kind == "root":
+            return replace(operand, kind="inverse root")
+        raise place.error(f"is the power of {exponent:g} of a {operand.kind}")
+    if exponent == 2 and isinstance(operand, Rows) and is_relu(graph, operand):
+        return squared(graph, place, operand)
+    return applied(graph, place, torch.pow, operand, exponent)
 
 
-def squared_difference(place: Place, given: Composed) -> Composed:
+def squared_difference(place: Place, operand: Composed) -> Composed:
     """Square of the difference from the mean."""
-    if given.kind != "centred":
-        raise place.error(f"is the square of a {given.kind}")
-    return replace(given, kind="centred square")
+    if operand.kind != "centred":
+        raise place.error(f"is the square of a {operand.kind}")
+    return replace(operand, kind="centred square")
 
 
-def root(place: Place, given: Composed, inverse: bool) -> Composed:
+def root(place: Place, operand: Composed, inverse: bool) -> Composed:
     """Square root of a mean of squares, or its inverse."""
-    if given.kind not in ("variance", "mean square"):
-        raise place.error(f"is the root of a {given.kind}")
+    if operand.kind not in ("variance", "mean square"):
+        raise place.error(f"is the root of a {operand.kind}")
     kind: Kind = "inverse root" if inverse else "root"
-    return replace(given, kind=kind, centred=given.kind == "variance")
+    return replace(operand, kind=kind, centred=operand.kind == "variance")
 
 
-def plus_number(place: Place, given: Composed, number: float) -> Composed:
-    """Add a number: eps to a mean of squares, 1 to an error function."""
-    if given.kind in ("variance", "mean square") and 0 < number < 1 and not given.value:
-        return replace(given, value=number)
-    raise place.error(f"adds {number:g} to a {given.kind}")
+def plus_number(place: Place, operand: Composed, number: float) -> Composed:
+    """Mean of squares plus eps."""
+    if operand.kind in ("variance", "mean square") and 0 < number < 1 and not operand.value:
+        return replace(operand, value=number)
+    raise place.error(f"adds {number:g} to a {operand.kind}")
 
 
-def at_least(place: Place, given: Composed, number: float) -> Composed:
-    """Bound a length from below by a number that keeps a division by it finite."""
-    if given.kind != "length" or not 0 <= number <= 1e-6:
-        raise place.error(f"is at least {number:g} of a {given.kind}")
-    return given
+def at_least(place: Place, operand: Composed, number: float) -> Composed:
+    """Length bounded from below by a number that keeps a division by it finite."""
+    if operand.kind != "length" or not 0 <= number <= 1e-6:
+        raise place.error(f"is at least {number:g} of a {operand.kind}")
+    return operand
 
 
 def minus(place: Place, first: Rows, second: Composed) -> Composed:
-    """Subtract the mean."""
+    """Values minus their mean."""
     if second.kind != "mean" or not same(first, second.rows):
         raise place.error(f"subtracts a {second.kind} of something else")
     return Composed("centred", first, first.index)
 
 
 def times(graph: RowGraph, place: Place, first: Rows | Composed, second: Composed) -> Rows | Composed:
-    """Multiply by a part of a norm."""
+    """Product with a part of a norm."""
     rows = first if isinstance(first, Rows) else first.rows
     if second.kind == "inverse root" and same(rows, second.rows):
         return _norm(graph, place, first, second)
@@ -172,7 +171,7 @@ def times(graph: RowGraph, place: Place, first: Rows | Composed, second: Compose
 
 
 def over(graph: RowGraph, place: Place, first: Rows | Composed, second: Composed) -> Rows:
-    """Divide by a root, or by the length."""
+    """Quotient by a root, or by the length."""
     rows = first if isinstance(first, Rows) else first.rows
     if second.kind == "root" and same(rows, second.rows):
         return _norm(graph, place, first, second)
@@ -189,7 +188,7 @@ def _norm(graph: RowGraph, place: Place, first: Rows | Composed, second: Compose
 
 
 def number_of(value: object) -> float | None:
-    """Value of a constant that is one number."""
+    """Value of a constant with one element; None otherwise."""
     return float(value.tensor) if isinstance(value, Constant) and value.tensor.numel() == 1 else None
 
 
@@ -207,7 +206,7 @@ class Function:
     index : Tensor of int64
         As of `Rows`.
     values : Tensor of float64
-        Of the function at the points of comparison.
+        Values of the function at the points of comparison.
     """
 
     number: int
@@ -216,7 +215,7 @@ class Function:
 
 
 def of_one(first: Rows | Function, second: Rows | Function) -> bool:
-    """Tell whether two are functions of the same elements."""
+    """True if two tensors are functions of the same elements."""
     return first.number == second.number and torch.equal(first.index, second.index)
 
 
@@ -227,30 +226,27 @@ def applied(
     value: Rows | Function,
     other: Rows | Function | float | None = None,
 ) -> Rows | Function:
-    """Apply an operator to a function, and to another of the same elements or a number.
+    """Result of an operator on a function, with a number or another function of the same elements as second operand.
 
-    Returns
-    -------
-    Rows or Function
-        Rows where the function is one that the normal form has, times a number, or nothing but a product.
+    Rows are returned for a known activation times a number, or for a product with a number; else a `Function`.
     """
     if isinstance(other, Rows | Function):
         if not of_one(value, other):
             raise place.error("is of functions of different values")
-        made = operator(_values(value), _values(other))
+        result = operator(_values(value), _values(other))
     else:
-        made = operator(_values(value)) if other is None else operator(_values(value), other)
-    if factor := _factor(made, _POINTS):
+        result = operator(_values(value)) if other is None else operator(_values(value), other)
+    if factor := _factor(result, _POINTS):
         return Rows(value.number, value.index, factor)
     for kind, values in _KINDS.items():
-        if factor := _factor(made, values):
-            found = activation(graph, place, Rows(value.number, value.index), kind)
-            return Rows(found.number, found.index, factor)
-    return Function(value.number, value.index, made)
+        if factor := _factor(result, values):
+            rows = activation(graph, place, Rows(value.number, value.index), kind)
+            return Rows(rows.number, rows.index, factor)
+    return Function(value.number, value.index, result)
 
 
 def squared_factor(value: Function) -> float | None:
-    """Factor of the values of which this is the square; None if it is no square."""
+    """Factor whose product with the values has this square; None if the function is no square."""
     factor = _factor(value.values, _POINTS**2)
     return factor**0.5 if factor is not None and factor > 0 else None
 
@@ -260,10 +256,10 @@ def _values(value: Rows | Function) -> Tensor:
 
 
 def _factor(values: Tensor, known: Tensor) -> float | None:
-    """Factor by which values are those of a known function; None if they are not."""
+    """Factor between values and those of a known function; None if they are not proportional."""
     factor = float(values @ known / (known @ known))
     if not factor or not ((values - factor * known).abs() <= _CLOSE * abs(factor) * (1 + known.abs())).all():
         return None
-    # a half of twice a function is the function
+    # rounding of exact factors: half of twice a function is the function
     short = round(factor, 6)
     return short if abs(short - factor) <= 1e-9 * abs(factor) else factor

@@ -39,11 +39,10 @@ from .row_samples import convolution, joined
 
 
 class ExportedOperations(ExportedGraph):
-    """Walk over the operators of a program.
+    """Traversal of a program's operators.
 
     Parameters
     ----------
-    program : torch.export.ExportedProgram
     input_shape : tuple of int
         Shape of one sample: an image, or rows of (tokens, features).
     name : str
@@ -60,7 +59,7 @@ class ExportedOperations(ExportedGraph):
         Raises
         ------
         UserError
-            If something has no place in the normal form; with its line.
+            With the line of an operator that has no normal form.
         """
         with torch.no_grad():
             rows, host = output_of(*self.walk())
@@ -73,24 +72,24 @@ class ExportedOperations(ExportedGraph):
         return Constant(tensor.detach().cpu(), name)
 
     def operator(self, node: Node, title: str, place: Place) -> Value:
-        if all(_is_constant(self.values[one]) for one in node.all_input_nodes):
+        if all(_is_constant(self.values[source]) for source in node.all_input_nodes):
             return self._computed(node, place)
         if title in _VIEWS:
             return self._view(node, title, place)
         handler = _HANDLERS.get(title)
         if handler is None:
             raise place.error(f"has no place in a transformer here, which has {KNOWN}")
-        given = self.given(node)
-        if (kind := given.get("dtype")) not in (None, torch.float32, torch.float64):
+        arguments = self.given(node)
+        if (kind := arguments.get("dtype")) not in (None, torch.float32, torch.float64):
             raise place.error(f"computes in {kind}")
-        found = handler(self.graph, place, given)
-        given.check(place)
-        if isinstance(found, Rows | Scores | Composed | Function) and found.index.shape != shape_of(node):
-            raise place.error(f"gives {shape_of(node)}, which is followed as {tuple(found.index.shape)}")
-        return found
+        output = handler(self.graph, place, arguments)
+        arguments.check(place)
+        if isinstance(output, Rows | Scores | Composed | Function) and output.index.shape != shape_of(node):
+            raise place.error(f"gives {shape_of(node)}, which is followed as {tuple(output.index.shape)}")
+        return output
 
     def _computed(self, node: Node, place: Place) -> Value:
-        """Compute an operator of the module's tensors alone, or of none."""
+        """Result of an operator that reads only constants, or nothing."""
 
         def tensor(value: Any) -> Any:
             if isinstance(value, list | tuple):
@@ -100,26 +99,26 @@ class ExportedOperations(ExportedGraph):
         operator: Any = node.target
         if torch.Tag.nondeterministic_seeded in getattr(operator, "tags", ()):
             raise place.error("draws random numbers")
-        settings = {name: tensor(self.argument(one)) for name, one in node.kwargs.items()}
-        made = operator(*tensor(self.argument(node.args)), **settings)
-        names = {one.name for one in map(self.values.get, node.all_input_nodes) if isinstance(one, Constant)}
+        settings = {name: tensor(self.argument(argument)) for name, argument in node.kwargs.items()}
+        result = operator(*tensor(self.argument(node.args)), **settings)
+        names = {read.name for read in map(self.values.get, node.all_input_nodes) if isinstance(read, Constant)}
         name = names.pop() if len(names) == 1 else ""
-        if isinstance(made, tuple | list):
-            return tuple(Constant(one, name) for one in made)
-        return Constant(torch.as_tensor(made), name)
+        if isinstance(result, tuple | list):
+            return tuple(Constant(output, name) for output in result)
+        return Constant(torch.as_tensor(result), name)
 
     def _view(self, node: Node, title: str, place: Place) -> Value:
-        """Make a view of numbers as the operator makes it of values."""
+        """View of a value: the operator is applied to the index of its elements."""
         operator: Any = node.target
-        given, *rest = self.argument(node.args)
-        if isinstance(given, list):
-            return self._joined(given, place, rest[0] if rest else node.kwargs.get("dim", 0))
+        operand, *rest = self.argument(node.args)
+        if isinstance(operand, list):
+            return self._joined(operand, place, rest[0] if rest else node.kwargs.get("dim", 0))
         title, shape = title.split(".")[1], shape_of(node)
-        if isinstance(given, Constant):
-            # all others have no operand but this one
+        if isinstance(operand, Constant):
+            # other views of constants have no second operand and are computed
             assert title == "expand_as", "is of constants alone"
-            return replace(given, tensor=given.tensor.expand(shape))
-        value: Rows | Scores | Composed | Function = given
+            return replace(operand, tensor=operand.tensor.expand(shape))
+        value: Rows | Scores | Composed | Function = operand
         if title in ("to", "_to_copy"):
             if (kind := node.meta["val"].dtype) not in (torch.float32, torch.float64):
                 raise place.error(f"converts to {kind}")
@@ -130,141 +129,148 @@ class ExportedOperations(ExportedGraph):
             return replace(value, index=value.index.reshape(shape))
         if title == "expand_as":
             return replace(value, index=value.index.expand(shape))
-        made = operator(value.index, *rest, **node.kwargs)
-        if isinstance(made, tuple | list):
-            return tuple(replace(value, index=one) for one in made)
-        return replace(value, index=made)
+        index = operator(value.index, *rest, **node.kwargs)
+        if isinstance(index, tuple | list):
+            return tuple(replace(value, index=part) for part in index)
+        return replace(value, index=index)
 
     def _joined(self, pieces: Sequence[Value], place: Place, dim: Any) -> Rows:
-        """Concatenation: of parts of one operation's outputs, or of constant tokens and these."""
-        given = [one for one in pieces if isinstance(one, Rows | Constant)]
-        rows = [one for one in given if isinstance(one, Rows)]
-        if len(given) != len(pieces):
+        """Concatenation of parts of one operation's outputs, or of constant tokens and such outputs."""
+        known = [piece for piece in pieces if isinstance(piece, Rows | Constant)]
+        rows = [piece for piece in known if isinstance(piece, Rows)]
+        if len(known) != len(pieces):
             raise place.error("joins what is no output of an operation")
-        if len(rows) == len(given) and len({(one.number, one.factor) for one in rows}) == 1:
-            return replace(rows[0], index=torch.cat([one.index for one in rows], dim))
-        return joined(self.graph, place, given, dim)
+        if len(rows) == len(known) and len({(piece.number, piece.factor) for piece in rows}) == 1:
+            return replace(rows[0], index=torch.cat([piece.index for piece in rows], dim))
+        return joined(self.graph, place, known, dim)
 
 
 def _is_constant(value: Value) -> bool:
     return all(map(_is_constant, value)) if isinstance(value, tuple) else isinstance(value, Constant)
 
 
-def _linear(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    weight, bias = needed(place, "weight", given["weight"]), constant_of(place, "bias", given["bias"])
-    return linear(graph, place, rows_of(place, given["input"]), weight, bias)
+def _linear(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    weight, bias = needed(place, "weight", arguments["weight"]), constant_of(place, "bias", arguments["bias"])
+    return linear(graph, place, rows_of(place, arguments["input"]), weight, bias)
 
 
-def _addmm(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    added, first, second = given.first(3)
+def _addmm(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    added, first, second = arguments.first(3)
     return add(graph, place, product(graph, place, first, second), added)
 
 
-def _convolution(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    rows, weight = rows_of(place, given["input"]), needed(place, "weight", given["weight"])
-    bias = constant_of(place, "bias", given["bias"])
-    given.without_effect("output_padding")
-    if given["groups"] != 1 or given.get("transposed") or given["padding"] == "same":
+def _convolution(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    rows, weight = rows_of(place, arguments["input"]), needed(place, "weight", arguments["weight"])
+    bias = constant_of(place, "bias", arguments["bias"])
+    arguments.without_effect("output_padding")
+    if arguments["groups"] != 1 or arguments.get("transposed") or arguments["padding"] == "same":
         raise place.error("is in groups, transposed, or padded to the same size")
-    padding = 0 if given["padding"] == "valid" else given["padding"]
-    return convolution(graph, place, rows, weight, bias, given["stride"], padding, given["dilation"])
+    padding = 0 if arguments["padding"] == "valid" else arguments["padding"]
+    return convolution(graph, place, rows, weight, bias, arguments["stride"], padding, arguments["dilation"])
 
 
-def _layer_norm(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    factor, bias = (constant_of(place, kind, given[kind]) for kind in ("weight", "bias"))
-    axes = len(given["normalized_shape"])
-    return norm(graph, place, rows_of(place, given["input"]), factor, bias, given["eps"], axes=axes)
+def _layer_norm(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    factor, bias = (constant_of(place, kind, arguments[kind]) for kind in ("weight", "bias"))
+    axes = len(arguments["normalized_shape"])
+    return norm(graph, place, rows_of(place, arguments["input"]), factor, bias, arguments["eps"], axes=axes)
 
 
-def _rms_norm(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    eps = torch.finfo(torch.float32).eps if given["eps"] is None else given["eps"]
-    rows, factor = rows_of(place, given["input"]), constant_of(place, "weight", given["weight"])
-    return norm(graph, place, rows, factor, None, eps, False, len(given["normalized_shape"]))
+def _rms_norm(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    eps = torch.finfo(torch.float32).eps if arguments["eps"] is None else arguments["eps"]
+    rows, factor = rows_of(place, arguments["input"]), constant_of(place, "weight", arguments["weight"])
+    return norm(graph, place, rows, factor, None, eps, False, len(arguments["normalized_shape"]))
 
 
-def _gelu(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    kind: ActivationKind = "gelu" if given["approximate"] == "none" else "gelu-tanh"
-    return activation(graph, place, rows_of(place, given["self"]), kind)
+def _gelu(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    kind: ActivationKind = "gelu" if arguments["approximate"] == "none" else "gelu-tanh"
+    return activation(graph, place, rows_of(place, arguments["self"]), kind)
 
 
-def _softmax(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    given.without_effect("half_to_float")
-    return softmax_of(place, given["self"], given["dim"], "log_softmax" if "log" in place.operator else "softmax")
+def _softmax(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    arguments.without_effect("half_to_float")
+    return softmax_of(
+        place, arguments["self"], arguments["dim"], "log_softmax" if "log" in place.operator else "softmax"
+    )
 
 
-def _attention(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    queries, keys, values = (rows_of(place, one) for one in given.first(3))
-    mask = constant_of(place, "mask", given["attn_mask"])
-    if given["dropout_p"]:
-        raise place.error(f"drops {given['dropout_p']:g} of the weights in evaluation mode")
-    if given.get("enable_gqa"):
+def _attention(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    queries, keys, values = (rows_of(place, value) for value in arguments.first(3))
+    mask = constant_of(place, "mask", arguments["attn_mask"])
+    if arguments["dropout_p"]:
+        raise place.error(f"drops {arguments['dropout_p']:g} of the weights in evaluation mode")
+    if arguments.get("enable_gqa"):
         count = queries.index.shape[-3] // keys.index.shape[-3]
-        keys, values = (replace(one, index=one.index.repeat_interleave(count, -3)) for one in (keys, values))
-    causal, scale = given["is_causal"], given.get("scale")
+        keys, values = (replace(rows, index=rows.index.repeat_interleave(count, -3)) for rows in (keys, values))
+    causal, scale = arguments["is_causal"], arguments.get("scale")
     return attention(graph, place, queries, keys, values, mask, causal, scale)
 
 
-def _mean(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    return mean(graph, place, given["self"], given["dim"], given["keepdim"])
+def _mean(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    return mean(graph, place, arguments["self"], arguments["dim"], arguments["keepdim"])
 
 
-def _variance(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    if given.get("unbiased", given.get("correction") != 0):
+def _variance(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    if arguments.get("unbiased", arguments.get("correction") != 0):
         raise place.error("is the variance of a sample: give it correction=0")
-    return composed.variance(place, rows_of(place, given["self"]), list(given["dim"] or []), given["keepdim"])
+    return composed.variance(
+        place, rows_of(place, arguments["self"]), list(arguments["dim"] or []), arguments["keepdim"]
+    )
 
 
-def _length(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    if given["ord"] != 2:
-        raise place.error(f"is a norm of order {given['ord']}")
-    return composed.length(place, rows_of(place, given["self"]), list(given["dim"] or []), given["keepdim"])
+def _length(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    if arguments["ord"] != 2:
+        raise place.error(f"is a norm of order {arguments['ord']}")
+    return composed.length(place, rows_of(place, arguments["self"]), list(arguments["dim"] or []), arguments["keepdim"])
 
 
-def _at_least(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    if not isinstance(given["self"], Composed) or given.get("max") is not None:
+def _at_least(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    if not isinstance(arguments["self"], Composed) or arguments.get("max") is not None:
         raise place.error("clips values")
-    return composed.at_least(place, given["self"], given["min"])
+    return composed.at_least(place, arguments["self"], arguments["min"])
 
 
-def _average(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    rows = rows_of(place, given["self"])
-    if set(given["output_size"]) != {1}:
-        raise place.error(f"gives {given['output_size']} values, not 1")
-    count = len(given["output_size"])
-    return pooled(graph, place, rows, [-1 - at for at in range(count)], True)
+def _average(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    rows = rows_of(place, arguments["self"])
+    if set(arguments["output_size"]) != {1}:
+        raise place.error(f"gives {arguments['output_size']} values, not 1")
+    count = len(arguments["output_size"])
+    return pooled(graph, place, rows, [-1 - axis for axis in range(count)], True)
 
 
-def _dropout(graph: RowGraph, place: Place, given: Arguments) -> Value:
-    if given["train"]:
+def _dropout(graph: RowGraph, place: Place, arguments: Arguments) -> Value:
+    if arguments["train"]:
         raise place.error("is active in evaluation mode: give it training=self.training")
-    given.without_effect("p")
-    return given["input"]  # type: ignore[no-any-return]
+    arguments.without_effect("p")
+    return arguments["input"]  # type: ignore[no-any-return]
 
 
 _TITLES: dict[Handler, str] = {
     _linear: "linear.default",
     _addmm: "addmm.default baddbmm.default",
-    lambda graph, place, given: einsum(graph, place, *given.first(2)): "einsum.default",
+    lambda graph, place, arguments: einsum(graph, place, *arguments.first(2)): "einsum.default",
     _convolution: "conv2d.default conv2d.padding conv1d.default conv1d.padding convolution.default",
     _layer_norm: "layer_norm.default",
     _rms_norm: "rms_norm.default",
     _gelu: "gelu.default",
     _softmax: "softmax.int _softmax.default log_softmax.int _log_softmax.default",
     _attention: "scaled_dot_product_attention.default",
-    lambda graph, place, given: add(
-        graph, place, given["other"], multiply(graph, place, given["self"], -1.0)
+    lambda graph, place, arguments: add(
+        graph, place, arguments["other"], multiply(graph, place, arguments["self"], -1.0)
     ): "rsub.Scalar rsub.Tensor",
     _mean: "mean.dim",
     _variance: "var.dim var.correction",
     _length: "linalg_vector_norm.default",
     _at_least: "clamp_min.default clamp.default",
     _average: "adaptive_avg_pool1d.default adaptive_avg_pool2d.default",
-    lambda graph, place, given: chosen(
-        place, given["mask"], given["value"], given["self"]
+    lambda graph, place, arguments: chosen(
+        place, arguments["mask"], arguments["value"], arguments["self"]
     ): "masked_fill.Scalar masked_fill.Tensor",
     _dropout: "dropout.default",
-    # the second output is a mask, which hides nothing
-    lambda graph, place, given: (_dropout(graph, place, given), Constant(torch.ones(()))): "native_dropout.default",
+    # the second output, the mask, hides nothing
+    lambda graph, place, arguments: (
+        _dropout(graph, place, arguments),
+        Constant(torch.ones(())),
+    ): "native_dropout.default",
     **{handler: titles for _, titles, handler in OPERATIONS},
 }
 _HANDLERS: dict[str, Handler] = {

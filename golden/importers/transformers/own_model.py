@@ -1,4 +1,4 @@
-"""A user's own transformer, by what names it: ``file.py:build``, a program's file, or an ONNX file."""
+"""Import of a user's own transformer from ``file.py:build``, a program's file, or an ONNX file."""
 
 from __future__ import annotations
 
@@ -20,32 +20,28 @@ from .onnx_operations import transformer_of_file
 from .row_graph import FoundTransformer
 
 _SIGNS = frozenset(("layer_norm", "rms_norm", "scaled_dot_product_attention", "bmm"))
-"""Operators that only a transformer has here; it has one convolution at most, of its patches."""
+"""Operators of transformers only. A transformer has at most one convolution, of its patches."""
 _NODES = frozenset(("Attention", "LayerNormalization", "RMSNormalization", "Gelu", "Erf"))
-"""The same among the nodes of ONNX."""
+"""Node types of transformers only, in ONNX."""
 
 
 def own_transformer(reference: str, shape: Shape | None, weights: Path | None = None) -> FoundTransformer | None:
-    """Import a user's own transformer.
+    """Transformer of a user's file; None if its convolutions, batch norms or operators are those of a network of
+    layers.
 
     Parameters
     ----------
     reference : str
-        ``path/to/file.py:function``, the file is executed; ``path/to/file.pt2``; or ``path/to/file.onnx``.
+        ``path/to/file.py:function``, which is executed; ``path/to/file.pt2``; or ``path/to/file.onnx``.
     shape : tuple of int, optional
-        Of a sample of a module; without it nothing is imported.
+        Shape of a module's sample; a module without it is not imported.
     weights : Path, optional
         State dict for a module, by default its own weights.
-
-    Returns
-    -------
-    FoundTransformer or None
-        None if the model has convolutions or batch norms of a network of layers, or nothing of a transformer.
 
     Raises
     ------
     UserError
-        If a file is wrong, or the model has something that no transformer here has.
+        If a file is wrong, or the model has an operation that no transformer here has.
     """
     if is_onnx(reference):
         if weights:
@@ -63,14 +59,16 @@ def own_transformer(reference: str, shape: Shape | None, weights: Path | None = 
     assert shape is not None, "said by the program or the user"
     program = exported(module, shape, reference)
     operators = [title_of(node).split(".")[1] for node in program.graph.nodes if "." in title_of(node)]
-    layers = sum(one.startswith("conv") for one in operators) > 1 or any("batch_norm" in one for one in operators)
+    layers = sum(operator.startswith("conv") for operator in operators) > 1 or any(
+        "batch_norm" in operator for operator in operators
+    )
     if layers or _SIGNS.isdisjoint(operators):
         return None
     return _found(module, program, shape, reference)
 
 
 def transformer_of(module: nn.Module, input_shape: Shape, name: str) -> FoundTransformer:
-    """Import a user's module.
+    """Transformer of a user's module.
 
     Parameters
     ----------
@@ -84,34 +82,29 @@ def transformer_of(module: nn.Module, input_shape: Shape, name: str) -> FoundTra
     Raises
     ------
     UserError
-        If the module cannot be exported, or something in it has no place in the normal form; with its line.
+        If the module cannot be exported; or with the line of an operator that has no normal form.
     """
     return _found(module, exported(module, input_shape, name), input_shape, name)
 
 
 def _found(module: nn.Module | ExportedProgram, program: ExportedProgram, shape: Shape, name: str) -> FoundTransformer:
-    found = ExportedOperations(program, shape, name).run()
+    transformer = ExportedOperations(program, shape, name).run()
     if not isinstance(module, ExportedProgram):
         check_batch_size(module, shape, name)
-    return found
+    return transformer
 
 
 def onnx_transformer(path: Path) -> FoundTransformer | None:
-    """Import an ONNX file.
-
-    Returns
-    -------
-    FoundTransformer or None
-        None if it has convolutions or batch norms of a network of layers, or nothing of a transformer.
+    """Transformer of an ONNX file; None if its convolutions, batch norms or nodes are those of a network of layers.
 
     Raises
     ------
     UserError
-        If the file is damaged, or a node has no place in the normal form.
+        If the file is damaged, or a node has no normal form.
     """
     model, opset = onnx_model(path)
     kinds = [node.op_type for node in model.graph.node]
-    outputs = {one.name for one in model.graph.output}
+    outputs = {output.name for output in model.graph.output}
     inner = any(node.op_type == "Softmax" and node.output[0] not in outputs for node in model.graph.node)
     if kinds.count("Conv") > 1 or "BatchNormalization" in kinds or not (inner or not _NODES.isdisjoint(kinds)):
         return None

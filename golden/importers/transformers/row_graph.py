@@ -1,8 +1,8 @@
-"""Graph of a user's transformer as an importer finds it: what each tensor is of the rows that operations give.
+"""Graph of a user's transformer: each tensor as an index into the rows that operations output.
 
-A tensor that depends on the samples is a view of an operation's outputs: an array of numbers says which of them each of
-its elements is. Views of PyTorch are made of these numbers by PyTorch itself. An operator is taken only where the
-numbers are those that its operation reads, for every sample, token and feature; all else is refused.
+A tensor that depends on the samples is a view of an operation's outputs: an integer array holds the number of the
+output at each element. PyTorch itself applies views to this array. An operator is accepted only if its array has the
+numbers that its operation reads, for every sample, token and feature; all others are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ...transformer.builder import INPUTS, TransformerBuilder
 from ..graph import Place
 
 BATCH = 2
-"""Samples with which a module is exported: more than one, so that an operator that mixes them is seen."""
+"""Samples of an export: more than one, to detect operators that mix samples."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +39,9 @@ class Rows:
     number : int
         Operation; `INPUTS` for the samples.
     index : Tensor of int64
-        For each element the number of the output that it is, in the order of samples, tokens and features.
+        Number of the output at each element, counted over samples, tokens and features.
     factor : float
-        By which all are multiplied.
+        Common factor of all elements.
     """
 
     number: int
@@ -55,17 +55,12 @@ class Node:
 
     Parameters
     ----------
-    operation : Operation
-    reads : tuple of int
-    place : Place
     tokens : int
         Rows of a sample.
-    features : int
     pooled : bool
-        Whether there is one row a sample.
-    tensors : dict of str to Tensor
+        True for one row per sample.
     names : dict of str to str
-        Names in the user's model of the tensors of which they are made.
+        Names in the user's model for the tensors.
     """
 
     operation: Operation
@@ -84,17 +79,14 @@ class FoundTransformer:
 
     Parameters
     ----------
-    builder : TransformerBuilder
     last : int
-        Operation that gives the outputs.
+        Operation of the outputs.
     pooled : bool
-        Whether these are one row a sample.
-    input_shape : tuple of int
+        True if the outputs are one row per sample.
     places : array of int, (tokens, features)
         See `SampleTransformer`.
-    tensor_names : dict of (int, str) to str
     left_to_host : str
-        What follows there: a softmax, or nothing.
+        Operation after the outputs: a softmax, or empty.
     """
 
     builder: TransformerBuilder
@@ -107,7 +99,7 @@ class FoundTransformer:
 
 
 class RowGraph:
-    """Operations of a user's transformer in the order in which they run.
+    """Operations of a user's transformer in the order of execution.
 
     Parameters
     ----------
@@ -116,7 +108,7 @@ class RowGraph:
     input_shape : tuple of int
         Shape of a sample.
     batch : int
-        Samples that each tensor has.
+        Number of samples in each tensor.
     """
 
     def __init__(self, name: str, input_shape: Shape, batch: int = BATCH) -> None:
@@ -147,7 +139,7 @@ class RowGraph:
         tensors: Mapping[str, Tensor | None] = {},
         names: Mapping[str, str] = {},
     ) -> int:
-        """Add an operation, whose tokens and, by default, features are those of what it reads first.
+        """Add an operation; tokens and, by default, features are those of its first input.
 
         Raises
         ------
@@ -155,25 +147,25 @@ class RowGraph:
             If a tensor is not finite.
         """
         tokens, before = self.size(reads[0])
-        given = {kind: one.detach().cpu() for kind, one in tensors.items() if one is not None}
-        for kind, one in given.items():
-            if not torch.isfinite(one).all():
+        present = {kind: tensor.detach().cpu() for kind, tensor in tensors.items() if tensor is not None}
+        for kind, tensor in present.items():
+            if not torch.isfinite(tensor).all():
                 raise UserError(f"{self.name}: {names.get(kind) or f'{place.title}.{kind}'} has NaN or infinity")
-        was = reads[0] != INPUTS and self.nodes[reads[0]].pooled
-        pooled = was if pooled is None else pooled
-        own = {kind: name for kind, name in names.items() if name}
-        node = Node(operation, reads, place, 1 if pooled else tokens, features or before, pooled, given, own)
+        was_pooled = reads[0] != INPUTS and self.nodes[reads[0]].pooled
+        pooled = was_pooled if pooled is None else pooled
+        known_names = {kind: name for kind, name in names.items() if name}
+        node = Node(operation, reads, place, 1 if pooled else tokens, features or before, pooled, present, known_names)
         self.nodes.append(node)
         return len(self.nodes) - 1
 
     def once(self, key: tuple[object, ...], place: Place, operation: Operation, *reads: int, pooled: bool) -> int:
-        """Add an operation unless one of that key is there."""
+        """Add an operation unless the key is known."""
         if key not in self._made:
             self._made[key] = self.add(place, operation, *reads, pooled=pooled)
         return self._made[key]
 
     def instead(self, node: Node, operation: Operation, tensors: dict[str, Tensor], names: dict[str, str]) -> int:
-        """Add an operation that does the work of another, too, which goes if nothing else reads it."""
+        """Add an operation that replaces another; the other is dropped if nothing reads it."""
         return self.add(node.place, operation, *node.reads, features=node.features, tensors=tensors, names=names)
 
     def _unfactored(self, place: Place, rows: Rows) -> Rows:
@@ -182,18 +174,18 @@ class RowGraph:
         node = self.nodes[rows.number] if rows.number >= 0 else None
         if node is None or not isinstance(node.operation, Linear):
             raise place.error(f"reads a product with {rows.factor:g}, which only scores and linear layers take")
-        tensors = {kind: one * rows.factor for kind, one in node.tensors.items()}
+        tensors = {kind: tensor * rows.factor for kind, tensor in node.tensors.items()}
         return Rows(self.instead(node, node.operation, tensors, {}), rows.index)
 
     def settled(self, place: Place, rows: Rows) -> Rows:
-        """The same tensor as all outputs of an operation, in any order, with the operation added if need be.
+        """The same tensor as all outputs of an operation, in any order; the operation is added if necessary.
 
-        One token of each sample is a pooling. Some features of a linear layer are a smaller one.
+        One token of each sample is a pooling. Some features of a linear layer are a smaller layer.
 
         Raises
         ------
         UserError
-            If it is other outputs than that.
+            If the elements are any other subset of outputs.
         """
         rows = self._unfactored(place, rows)
         if rows.number == INPUTS:
@@ -224,7 +216,7 @@ class RowGraph:
         )
 
     def gathered(self, place: Place, number: int, chosen: Tensor) -> int:
-        """Linear layer that gives only these features of another, in this order."""
+        """Linear layer with only the chosen features of another, in this order."""
         if number == INPUTS:
             raise place.error("reads some features of the samples, or in another order")
         node = self.nodes[number]
@@ -247,19 +239,19 @@ class RowGraph:
         return self._made[key]
 
     def _of_samples(self, place: Place, rows: Rows) -> Rows:
-        """Samples as rows of tokens: by what reads them first, their last axis is that of features."""
+        """Samples as rows of tokens; in the first reader, their last axis is the features."""
         size = prod(self.input_shape)
         batch, value = rows.index // size, rows.index % size
         if self.places is None:
             features = rows.index.shape[-1]
             flat = rows.index.reshape(-1, features)
-            own = [flat[(flat[:, 0] // size) == number] for number in range(self.batch)]
+            by_sample = [flat[(flat[:, 0] // size) == number] for number in range(self.batch)]
             if (
-                any(not torch.equal(one, own[0] + number * size) for number, one in enumerate(own))
+                any(not torch.equal(values, by_sample[0] + number * size) for number, values in enumerate(by_sample))
                 or (batch != batch[..., :1]).any()
             ):
                 raise place.error("mixes the samples of a batch")
-            self.places = own[0]
+            self.places = by_sample[0]
         tokens, features = self.places.shape
         inverse = torch.full((size + 1,), -1)
         inverse[self.places.reshape(-1)] = torch.arange(tokens * features)
@@ -270,7 +262,7 @@ class RowGraph:
         return Rows(INPUTS, batch * tokens * features + index)
 
     def over_features(self, place: Place, rows: Rows) -> tuple[Tensor, Tensor]:
-        """For each row along the last axis its number, and the features along it, which are all."""
+        """Number of each row along the last axis, and its features, which must be complete."""
         _, features = self.size(rows.number)
         flat = rows.index.reshape(-1, rows.index.shape[-1])
         row, feature = flat // features, flat % features
@@ -282,20 +274,19 @@ class RowGraph:
         return number != INPUTS and self.nodes[number].pooled
 
     def finish(self, outputs: Rows, state: Mapping[str, Tensor], host: str = "") -> FoundTransformer:
-        """Drop what nothing reads, and make the normal form.
+        """Drop unread operations, and return the normal form.
 
         Parameters
         ----------
-        outputs : Rows
         state : mapping of str to Tensor
-            The user's tensors, which give those of the normal form their names where they are the same.
+            The user's tensors, whose names equal tensors of the normal form get.
         host : str
-            What follows on the host.
+            Operation after the outputs, on the host.
 
         Raises
         ------
         UserError
-            If the outputs are in another order than the last operation gives them, or the operations do not fit.
+            If the outputs are not in the order of the last operation, or the operations do not fit.
         """
         place = Place("output", f"{self.name}: its output")
         rows = self.settled(place, outputs)
@@ -314,8 +305,8 @@ class RowGraph:
             if number in read:
                 read.update(self.nodes[number].reads)
         assert self.places is not None, "the samples were read"
-        made = TransformerBuilder(self.name, self.places.shape[1])
-        now = {INPUTS: INPUTS}
+        builder = TransformerBuilder(self.name, self.places.shape[1])
+        new_number = {INPUTS: INPUTS}
         names: dict[tuple[int, str], str] = {}
         for number in range(last + 1):
             if number not in read:
@@ -323,19 +314,21 @@ class RowGraph:
             node = self.nodes[number]
             if not node.pooled and node.tokens != len(self.places):
                 raise node.place.error("reads the samples without the tokens that are joined to them")
-            tensors = {kind: one.float().numpy().copy() for kind, one in node.tensors.items()}
-            now[number] = made.add(node.place.title, node.operation, *(now[one] for one in node.reads), **tensors)
-            own = node.names.items()
-            names |= {(now[number], kind): name for kind, name in own if _is(node.tensors[kind], name, state)}
+            tensors = {kind: tensor.float().numpy().copy() for kind, tensor in node.tensors.items()}
+            new_number[number] = builder.add(
+                node.place.title, node.operation, *(new_number[source] for source in node.reads), **tensors
+            )
+            named = node.names.items()
+            names |= {(new_number[number], kind): name for kind, name in named if _is(node.tensors[kind], name, state)}
         pooled = self.nodes[last].pooled
-        return FoundTransformer(made, now[last], pooled, self.input_shape, self.places.numpy(), names, host)
+        return FoundTransformer(builder, new_number[last], pooled, self.input_shape, self.places.numpy(), names, host)
 
 
 def _is(tensor: Tensor, name: str, state: Mapping[str, Tensor]) -> bool:
-    """Whether a tensor is, in its order, that of a name, or the part of it that the name says."""
+    """True if a tensor has the elements of a named tensor, or of the part that the name denotes."""
     whole, _, part = name.partition("[")
     if whole not in state:
         return False
     first, _, last = part.rstrip("]").partition(":")
-    own = state[whole][int(first) : int(last)] if part else state[whole]
-    return own.numel() == tensor.numel() and torch.equal(own.reshape(-1).cpu(), tensor.reshape(-1))
+    expected = state[whole][int(first) : int(last)] if part else state[whole]
+    return expected.numel() == tensor.numel() and torch.equal(expected.reshape(-1).cpu(), tensor.reshape(-1))

@@ -1,4 +1,4 @@
-"""Operations of a transformer on tensors of a `RowGraph`, each checked to be what the normal form has."""
+"""Operations of a transformer on tensors of a `RowGraph`, each checked against the normal form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .row_graph import RowGraph, Rows
 
 
 def linear(graph: RowGraph, place: Place, rows: Rows, weight: Constant, bias: Constant | None) -> Rows:
-    """Add a linear layer over the last axis: weight (outputs, inputs)."""
+    """Linear layer over the last axis; weight (outputs, inputs)."""
     rows = graph.settled(place, rows)
     row, feature = graph.over_features(place, rows)
     if weight.tensor.ndim != 2 or weight.tensor.shape[1] != len(feature):
@@ -55,7 +55,7 @@ def norm(
     centred: bool = True,
     axes: int = 1,
 ) -> Rows:
-    """Add a layer or RMS norm over the last axis; one of the first or last token alone is that of all before it."""
+    """Layer or RMS norm over the last axis; a norm after the pooling of a sum's first or last token moves before it."""
     rows = graph.settled(place, rows)
     if axes != 1:
         raise place.error(f"is over the last {axes} axes, not over the features alone")
@@ -64,20 +64,20 @@ def norm(
     _, feature = graph.over_features(place, rows)
     ones = Constant(torch.ones(len(feature))) if factor is None else factor
     tensors, names = {}, {}
-    for kind, one in (("factor", ones), ("bias", bias)):
-        if one is not None:
-            values = one.tensor.reshape(-1)
+    for kind, constant in (("factor", ones), ("bias", bias)):
+        if constant is not None:
+            values = constant.tensor.reshape(-1)
             if values.numel() != len(feature):
                 raise place.error(f"has a {kind} of {values.numel()} values for {len(feature)} features")
             tensors[kind] = torch.empty_like(values)
             tensors[kind][feature] = values
-            names[kind] = one.name
+            names[kind] = constant.name
     operation = Normalisation(centred, eps, bias is not None)
     node = graph.nodes[rows.number] if rows.number >= 0 else None
     pool = node.operation if node is not None else None
     if node is None or not isinstance(pool, PoolTokens) or not _is_sum(graph, node.reads[0]):
         return replace(rows, number=graph.add(place, operation, rows.number, tensors=tensors, names=names))
-    # sums have more bits than a pool takes, and the norm fewer
+    # a sum has more bits than a pool can read; a norm's output has fewer
     if pool.kind == "mean":
         raise place.error("is behind the mean of a sum's tokens, which has no hardware: take it of each token, before")
     number = graph.add(place, operation, *node.reads, tensors=tensors, names=names)
@@ -89,18 +89,18 @@ def _is_sum(graph: RowGraph, number: int) -> bool:
 
 
 def activation(graph: RowGraph, place: Place, rows: Rows, kind: ActivationKind) -> Rows:
-    """Add a function of each value."""
+    """Function of each value."""
     rows = graph.settled(place, rows)
     return replace(rows, number=graph.add(place, Activation(kind), rows.number))
 
 
 def residual(graph: RowGraph, place: Place, first: Rows, second: Rows) -> Rows:
-    """Add a sum of two tensors."""
+    """Sum of two tensors."""
     return _both(graph, place, Residual(), first, second)
 
 
 def gated(graph: RowGraph, place: Place, first: Rows, second: Rows) -> Rows:
-    """Add a product of two tensors."""
+    """Product of two tensors."""
     return _both(graph, place, Gate(), first, second)
 
 
@@ -109,27 +109,27 @@ def is_relu(graph: RowGraph, rows: Rows) -> bool:
 
 
 def squared(graph: RowGraph, place: Place, rows: Rows) -> Rows:
-    """Add the square of a ReLU, as one function."""
+    """Square of a ReLU as one function."""
     node = graph.nodes[rows.number]
     number = graph.add(place, Activation("relu-squared"), *node.reads)
     return Rows(number, rows.index, rows.factor**2)
 
 
 def _both(graph: RowGraph, place: Place, operation: Gate | Residual, first: Rows, second: Rows) -> Rows:
-    one, other = graph.settled(place, first), graph.settled(place, second)
-    sizes = [(*graph.size(each.number), graph.is_pooled(each.number)) for each in (one, other)]
-    if sizes[0] != sizes[1] or not torch.equal(one.index, other.index):
+    left, right = graph.settled(place, first), graph.settled(place, second)
+    sizes = [(*graph.size(each.number), graph.is_pooled(each.number)) for each in (left, right)]
+    if sizes[0] != sizes[1] or not torch.equal(left.index, right.index):
         shapes = " and ".join(str(tuple(each.index.shape[1:])) for each in (first, second))
         raise place.error(f"is of values of {shapes}, which are not the same tokens and features in one order")
-    return replace(one, number=graph.add(place, operation, one.number, other.number))
+    return replace(left, number=graph.add(place, operation, left.number, right.number))
 
 
 def pooled(graph: RowGraph, place: Place, rows: Rows, dims: list[int], keep: bool) -> Rows:
-    """Add the mean of all tokens: over these axes."""
+    """Mean of all tokens over these axes."""
     rows = graph.settled(place, rows)
     tokens, features = graph.size(rows.number)
-    over = sorted(one % rows.index.ndim for one in dims)
-    kept = [one for one in range(rows.index.ndim) if one not in over]
+    over = sorted(axis % rows.index.ndim for axis in dims)
+    kept = [axis for axis in range(rows.index.ndim) if axis not in over]
     flat = rows.index.permute(*kept, *over).flatten(len(kept)) if over else rows.index[..., None]
     token = flat // features % tokens
     same = (flat - token * features == (flat - token * features)[..., :1]).all()
@@ -138,44 +138,48 @@ def pooled(graph: RowGraph, place: Place, rows: Rows, dims: list[int], keep: boo
     number = graph.once((rows.number, "mean"), place, PoolTokens("mean"), rows.number, pooled=True)
     first = (flat - token * features)[..., 0]
     index = first // (tokens * features) * features + first % features
-    for one in over if keep else ():
-        index = index.unsqueeze(one)
+    for axis in over if keep else ():
+        index = index.unsqueeze(axis)
     return Rows(number, index)
 
 
 def unit_length(graph: RowGraph, place: Place, rows: Rows) -> Rows:
-    """Add a division by the L2 norm of the last axis."""
+    """Quotient by the L2 norm of the last axis."""
     rows = graph.settled(place, rows)
     graph.over_features(place, rows)
     return replace(rows, number=graph.add(place, UnitLength(), rows.number))
 
 
 def plus(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Rows:
-    """Add a constant: the bias of a linear layer, or learned positions."""
+    """Sum with a constant: the bias of a linear layer, or learned positions."""
     rows = graph.settled(place, rows)
     values = _spread(graph, place, rows, constant)
     node = graph.nodes[rows.number] if rows.number >= 0 else None
     each = bool((values == values[:1]).all())
-    kept = node.operation if node is not None else None
-    if isinstance(kept, Linear | Normalisation) and each and (graph.is_pooled(rows.number) or constant.tensor.ndim < 2):
+    operation_before = node.operation if node is not None else None
+    if (
+        isinstance(operation_before, Linear | Normalisation)
+        and each
+        and (graph.is_pooled(rows.number) or constant.tensor.ndim < 2)
+    ):
         assert node is not None, "has an operation"
         before = node.tensors.get("bias")
         tensors = {**node.tensors, "bias": values[0] if before is None else before + values[0]}
         names = {**node.names, "bias": constant.name if before is None else ""}
-        operation = replace(kept, bias=True)
+        operation = replace(operation_before, bias=True)
         return replace(rows, number=graph.instead(node, operation, tensors, names))
     if graph.is_pooled(rows.number):
         raise place.error("adds a constant to what no linear layer or norm gives, behind the pooling")
     name, read = constant.name, rows.number
     if node is not None and isinstance(node.operation, Positions):
-        # positions behind those of a class token, which are 0 elsewhere
+        # positions of a class token are 0 for all other tokens: both sets add up
         values, name, (read,) = values + node.tensors["position"], "", node.reads
     number = graph.add(place, Positions(len(values)), read, tensors={"position": values}, names={"position": name})
     return replace(rows, number=number)
 
 
 def times(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Rows:
-    """Multiply by a constant: by one number, or the outputs of a linear layer or norm each by its own."""
+    """Product with a constant: one number, or a factor for each output of a linear layer or norm."""
     if constant.tensor.numel() == 1 and constant.tensor.ndim <= rows.index.ndim:
         return replace(rows, factor=rows.factor * float(constant.tensor))
     rows = graph.settled(place, rows)
@@ -183,7 +187,7 @@ def times(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Rows
     node = graph.nodes[rows.number] if rows.number >= 0 else None
     if node is None or not isinstance(node.operation, Linear | Normalisation) or (values != values[:1]).any():
         raise place.error("is a product with a constant: of a linear layer's or norm's features alone")
-    tensors = {kind: _rowwise(one, values[0]) for kind, one in node.tensors.items()}
+    tensors = {kind: _rowwise(tensor, values[0]) for kind, tensor in node.tensors.items()}
     return replace(rows, number=graph.instead(node, node.operation, tensors, {}))
 
 
@@ -197,10 +201,10 @@ def _spread(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Te
         raise place.error(f"is of a constant and values of {shapes}") from None
     flat = torch.empty(rows.index.numel(), dtype=values.dtype)
     flat[rows.index.reshape(-1)] = values.reshape(-1).cpu()
-    found = flat.view(graph.batch, tokens, features)
-    if (found != found[:1]).any():
+    spread = flat.view(graph.batch, tokens, features)
+    if (spread != spread[:1]).any():
         raise place.error("is of a constant that differs from sample to sample")
-    return found[0]
+    return spread[0]
 
 
 def _rowwise(tensor: Tensor, factors: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Samples as rows of tokens: patches of images, and tokens that a model joins to them."""
+"""Samples as rows of tokens: patches of images, and constant tokens that a model concatenates."""
 
 from __future__ import annotations
 
@@ -26,18 +26,16 @@ def convolution(
     padding: int | Sequence[int],
     dilation: int | Sequence[int],
 ) -> Rows:
-    """Take a convolution of the samples as a linear layer of their patches.
+    """Convolution of the samples as a linear layer of their patches.
 
     Parameters
     ----------
-    place : Place
     rows : Rows
-        (batch, channels, height, width), or of signals (batch, channels, length).
+        (batch, channels, height, width), or signals (batch, channels, length).
     weight : Constant
-        (outputs, channels, height, width), or of signals (outputs, channels, length).
-    bias : Constant, optional
+        (outputs, channels, height, width), or for signals (outputs, channels, length).
     stride, padding, dilation : int or sequence of int
-        One number, or one for each axis.
+        One number, or one per axis.
     """
     flat = rows.index.ndim == 3
 
@@ -49,8 +47,8 @@ def convolution(
     if not flat:
         return _convolution(graph, place, rows, weight, bias, settings)
     wide, rows = replace(weight, tensor=weight.tensor[:, :, None]), replace(rows, index=rows.index[:, :, None])
-    found = _convolution(graph, place, rows, wide, bias, settings)
-    return replace(found, index=found.index[:, :, 0])
+    layer = _convolution(graph, place, rows, wide, bias, settings)
+    return replace(layer, index=layer.index[:, :, 0])
 
 
 def _convolution(
@@ -65,19 +63,19 @@ def _convolution(
     if rows.number != INPUTS:
         if kernel == [1, 1] and settings == {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}:
             turned = replace(rows, index=rows.index.movedim(1, -1))
-            found = linear(graph, place, turned, Constant(weight.tensor.flatten(1), weight.name), bias)
-            return replace(found, index=found.index.movedim(-1, 1))
+            layer = linear(graph, place, turned, Constant(weight.tensor.flatten(1), weight.name), bias)
+            return replace(layer, index=layer.index.movedim(-1, 1))
         raise place.error("is a convolution of what is no sample: only patches of the samples are read")
     if rows.factor != 1 or rows.index.shape[1] != channels:
         raise place.error("is a convolution of scaled samples, or in groups")
     if graph.places is not None:
         raise place.error("reads the samples in another form than what reads them first")
-    # exact in float64; 0 is the padding
+    # exact in float64; index 0 marks padding
     numbers = torch.nn.functional.unfold((rows.index + 1).double(), (kernel[0], kernel[1]), **settings)
     patches = numbers.long().transpose(1, 2) - 1
     size = prod(graph.input_shape)
-    there = patches[0] >= 0
-    expected = torch.where(there, patches[0] + size * torch.arange(graph.batch)[:, None, None], -1)
+    is_value = patches[0] >= 0
+    expected = torch.where(is_value, patches[0] + size * torch.arange(graph.batch)[:, None, None], -1)
     if not torch.equal(patches, expected):
         raise place.error("mixes the samples of a batch")
     graph.places = patches[0]
@@ -95,49 +93,56 @@ def _convolution(
     )
     index = (row[:, None] * outputs + torch.arange(outputs)).view(graph.batch, tokens, outputs).transpose(1, 2)
     sides = [
-        (rows.index.shape[2 + at] + 2 * settings["padding"][at] - settings["dilation"][at] * (kernel[at] - 1) - 1)
-        // settings["stride"][at]
+        (
+            rows.index.shape[2 + axis]
+            + 2 * settings["padding"][axis]
+            - settings["dilation"][axis] * (kernel[axis] - 1)
+            - 1
+        )
+        // settings["stride"][axis]
         + 1
-        for at in (0, 1)
+        for axis in (0, 1)
     ]
     return Rows(number, index.reshape(graph.batch, outputs, *sides))
 
 
 def joined(graph: RowGraph, place: Place, pieces: list[Rows | Constant], dim: int) -> Rows:
-    """Put constant rows, such as a class token, before or behind the tokens of what comes from the samples."""
-    given = [one for one in pieces if isinstance(one, Rows)]
-    if len(given) != 1:
-        raise place.error(f"joins {len(given)} tensors that depend on the samples")
-    rows = graph.settled(place, given[0])
+    """Concatenation of constant rows, such as a class token, before or after the tokens of a sample."""
+    dependent = [piece for piece in pieces if isinstance(piece, Rows)]
+    if len(dependent) != 1:
+        raise place.error(f"joins {len(dependent)} tensors that depend on the samples")
+    rows = graph.settled(place, dependent[0])
     tokens, features = graph.size(rows.number)
     numbers = torch.arange(graph.batch * tokens * features).view(graph.batch, tokens, features)
     if dim % rows.index.ndim != 1 or not torch.equal(rows.index, numbers):
         raise place.error("joins other axes than those of tokens")
     fixed: list[Tensor] = []
     new: list[int] = []
-    at = first = 0
-    for one in pieces:
-        count = one.tensor.shape[1] if isinstance(one, Constant) else tokens
-        if isinstance(one, Constant):
-            if (one.tensor != one.tensor[:1]).any():
+    position = first = 0
+    for piece in pieces:
+        count = piece.tensor.shape[1] if isinstance(piece, Constant) else tokens
+        if isinstance(piece, Constant):
+            if (piece.tensor != piece.tensor[:1]).any():
                 raise place.error("joins a constant that differs from sample to sample")
-            fixed.append(one.tensor[0].detach())
-            new += range(at, at + count)
+            fixed.append(piece.tensor[0].detach())
+            new += range(position, position + count)
         else:
-            first = at
-        at += count
-    number = _with_tokens(graph, place, rows.number, first, at - tokens - first)
-    # what is there gives a token of zeros its bias alone
+            first = position
+        position += count
+    number = _with_tokens(graph, place, rows.number, first, position - tokens - first)
+    # a token of zeros gets only the bias of a preceding linear layer
     node = graph.nodes[number] if number >= 0 else None
     base = torch.zeros(features)
     if node is not None and isinstance(node.operation, Linear):
         base = node.tensors.get("bias", base)
     elif node is not None and isinstance(before := _linear_before(graph, number), Node):
         base = before.tensors.get("bias", base)
-    values = torch.zeros(at, features, dtype=fixed[0].dtype)
+    values = torch.zeros(position, features, dtype=fixed[0].dtype)
     values[new] = torch.cat(fixed) - base
-    found = Rows(number, torch.arange(graph.batch * at * features).view(graph.batch, at, features))
-    return plus(graph, place, found, Constant(values))
+    rows_with_tokens = Rows(
+        number, torch.arange(graph.batch * position * features).view(graph.batch, position, features)
+    )
+    return plus(graph, place, rows_with_tokens, Constant(values))
 
 
 def _linear_before(graph: RowGraph, number: int) -> Node | None:
@@ -145,9 +150,9 @@ def _linear_before(graph: RowGraph, number: int) -> Node | None:
     return graph.nodes[read] if read >= 0 else None
 
 
-def _with_tokens(graph: RowGraph, place: Place, number: int, before: int, behind: int) -> int:
-    """Add the operations between samples and these outputs anew, for more tokens, which are zeros."""
-    more = (0, 0, before, behind)
+def _with_tokens(graph: RowGraph, place: Place, number: int, before: int, after: int) -> int:
+    """Repeat the operations between samples and these outputs for more tokens, which are zeros."""
+    more = (0, 0, before, after)
     if number == INPUTS:
         assert graph.places is not None, "settled"
         graph.places = torch.nn.functional.pad(graph.places, more, value=-1)
@@ -160,7 +165,7 @@ def _with_tokens(graph: RowGraph, place: Place, number: int, before: int, behind
         node.reads[0] >= 0 and graph.nodes[node.reads[0]].reads != (INPUTS,)
     ):
         raise place.error("joins tokens behind more than a linear layer and positions")
-    read = _with_tokens(graph, place, node.reads[0], before, behind)
+    read = _with_tokens(graph, place, node.reads[0], before, after)
     tensors, operation = dict(node.tensors), node.operation
     if isinstance(operation, Positions):
         tensors["position"] = torch.nn.functional.pad(tensors["position"], more)

@@ -1,4 +1,4 @@
-"""Folder of a model as the library `transformers` saves it: settings, tensors by name, and which of them are used."""
+"""Folder of a model as `transformers` saves it: settings, tensors by name, and a record of the used tensors."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class Checkpoint:
     settings : Settings
         Contents of ``config.json``.
     name : str
-        Of the folder.
+        Name of the folder.
     prefix : str
-        What stands before the names of tensors.
+        Prefix of all tensor names.
 
     Raises
     ------
     UserError
-        If a file is missing, or damaged, the settings are refused, or an adapter stands beside the model.
+        If a file is missing or damaged, the settings are refused, or the folder has an adapter.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.name = folder, folder.name
         refuse_adapter(folder)
-        place = folder / "config.json"
-        values = read_settings(place)
-        self.settings = model_settings(place, values)
+        path = folder / "config.json"
+        values = read_settings(path)
+        self.settings = model_settings(path, values)
         refuse_other_weights(self.settings, values)
         self._files: dict[str, Path] = {}
         self._tensors: dict[str, Tensor] = {}
@@ -56,7 +56,6 @@ class Checkpoint:
         self.prefix = ""
 
     def _load(self) -> None:
-        """Load the tensors of all files."""
         whole, index = self.folder / "model.safetensors", self.folder / "model.safetensors.index.json"
         if whole.is_file():
             names = [whole.name]
@@ -64,7 +63,7 @@ class Checkpoint:
             listed = read_settings(index).get("weight_map")
             if not isinstance(listed, dict):
                 raise UserError(f"{index} has no weight_map")
-            names = sorted({str(one) for one in listed.values()})
+            names = sorted({str(file) for file in listed.values()})
         else:
             raise UserError(f"{self.folder} has no model.safetensors: save the model with safe_serialization=True")
         for name in names:
@@ -76,7 +75,7 @@ class Checkpoint:
             self._files |= dict.fromkeys(loaded, path)
 
     def choose_prefix(self, prefixes: Iterable[str], name: str) -> None:
-        """Find out what stands before all names, by that of one tensor.
+        """Choose the prefix of all names with which the file has the tensor `name`.
 
         Raises
         ------
@@ -93,7 +92,7 @@ class Checkpoint:
         return self.prefix + name in self._files
 
     def has_bias(self, layer: str, by_settings: bool) -> bool:
-        """Tell whether a linear layer has a bias: here as the settings say."""
+        """True if a linear layer has a bias; folders follow the settings."""
         return by_settings
 
     def full(self, name: str) -> str:
@@ -101,19 +100,19 @@ class Checkpoint:
         return self.prefix + name
 
     def tensor(self, name: str, *shape: int) -> NDArray[np.float32]:
-        """Read a tensor as float32, which holds all of float16 and bfloat16.
+        """Tensor as float32, which represents float16 and bfloat16 exactly.
 
         Parameters
         ----------
         name : str
             Without the prefix.
         *shape : int
-            What it must have.
+            Expected shape.
 
         Raises
         ------
         UserError
-            If it is missing, of another shape or type, or has NaN or infinity.
+            If the tensor is missing, of another shape or type, or has NaN or infinity.
         """
         full = self.full(name)
         if full not in self._files:
@@ -128,7 +127,7 @@ class Checkpoint:
         return values
 
     def _values(self, full: str) -> tuple[NDArray[np.float32], str]:
-        """Read a tensor as float32, and the type that it has in the file."""
+        """Tensor as float32, and its type in the file."""
         read = self._tensors[full]
         kind = str(read.dtype).removeprefix("torch.")
         if kind not in _TYPES:
@@ -137,34 +136,34 @@ class Checkpoint:
 
     @property
     def converted(self) -> tuple[str, ...]:
-        """Types of the tensors that were not float32."""
+        """Types of the tensors other than float32."""
         return tuple(sorted(self._kinds - {"float32"}))
 
     def rest(self, known: re.Pattern[str]) -> tuple[str, ...]:
-        """Names of tensors that nothing has read, each of which must fit a pattern.
+        """Names of unread tensors, which must fit a pattern.
 
         Raises
         ------
         UserError
-            If one does not: it would be left out of the computation.
+            If a name does not fit: its tensor would be missing in the computation.
         """
-        left = sorted(set(self._files) - self._used)
-        for name in left:
+        unread = sorted(set(self._files) - self._used)
+        for name in unread:
             if not known.fullmatch(name):
                 raise UserError(
                     f"{self._files[name]}: tensor {name} has no place in a {self.settings['model_type']} model "
                     "with these settings"
                 )
-        return tuple(left)
+        return tuple(unread)
 
 
 def refuse_adapter(folder: Path) -> None:
-    """Refuse a folder with an adapter of the library peft, which `transformers` adds to the model or leaves out.
+    """Refuse a folder with an adapter of the library peft, which `transformers` may add to the model or ignore.
 
     Raises
     ------
     UserError
-        If there is one.
+        If the folder has an adapter.
     """
     if (adapter := folder / "adapter_config.json").is_file():
         raise UserError(

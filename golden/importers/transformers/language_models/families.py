@@ -1,6 +1,6 @@
 """Families of language models, by their own names of settings and tensors.
 
-Read are BERT, RoBERTa and XLM-RoBERTa, DistilBERT, OPT, and Llama with those of its kind (SmolLM2, Mistral, Qwen2).
+Supported are BERT, RoBERTa and XLM-RoBERTa, DistilBERT, OPT, and the Llama family (Llama, SmolLM2, Mistral, Qwen2).
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ _ACTIVATIONS: dict[str, ActivationKind] = {
 _HEADS = re.compile(
     r"(\w+\.)?(pooler|cls|lm_head|classifier|pre_classifier|vocab_\w+|score|qa_outputs)\..+|(.+\.)?(position_ids|inv_freq)"
 )
-"""Names of tensors that the last hidden state does not depend on."""
+"""Names of tensors without influence on the last hidden state."""
 _WINDOWED, _WHOLE = "sliding_attention", "full_attention"
-"""Types of layers of Qwen2."""
+"""Layer types of Qwen2."""
 
 
 def read_checkpoint(checkpoint: Checkpoint) -> LanguageModel:
-    """Import a model from its settings and tensors.
+    """Language model from settings and tensors.
 
     Raises
     ------
     UserError
-        If something in it has no place in the normal form.
+        If a part of the model has no normal form.
     """
     return _Reader(checkpoint).read()
 
 
 class _Reader:
-    """Walk through one model."""
+    """Import of one model."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._from, self._settings = checkpoint, checkpoint.settings
@@ -57,7 +57,7 @@ class _Reader:
         self._types = self._layer_types()
 
     def read(self) -> LanguageModel:
-        """Read all layers, and the head of a decoder."""
+        """Language model with all layers, and with the head of a decoder."""
         words, last, causal = _FAMILIES[self._kind](self)
         head = self._head(words) if causal else None
         return LanguageModel(
@@ -74,8 +74,8 @@ class _Reader:
         )
 
     def _head(self, words: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """Read the head of a decoder, which may be its words' embeddings."""
-        self._from.prefix = ""  # it stands beside the body
+        """Head of a decoder, which may be its words' embeddings."""
+        self._from.prefix = ""  # the head is outside the body's prefix
         tied: bool = self._settings["tie_word_embeddings"]
         if "lm_head.bias" in self._from:
             raise self._settings.refused("a lm_head.bias among its tensors: heads of words have no biases here")
@@ -92,7 +92,7 @@ class _Reader:
         return self._from.tensor(f"{name}.weight", self._settings["vocab_size"], self._features)
 
     def _linear(self, name: str, read: int, outputs: int, inputs: int, bias: bool = True) -> int:
-        """Add a linear layer, by the settings with a bias or without."""
+        """Add a linear layer; the checkpoint decides on the bias."""
         weight = self._from.tensor(f"{name}.weight", outputs, inputs)
         has_bias = self._from.has_bias(name, bias)
         number = self._made.linear(name, read, weight, self._from.tensor(f"{name}.bias", outputs) if has_bias else None)
@@ -111,7 +111,7 @@ class _Reader:
         return number
 
     def _named(self, number: int, name: str, **kinds: str) -> None:
-        self._names |= {(number, kind): self._from.full(f"{name}.{own}") for kind, own in kinds.items()}
+        self._names |= {(number, kind): self._from.full(f"{name}.{suffix}") for kind, suffix in kinds.items()}
 
     def _positions(
         self, name: str, read: int, skipped: int = 0, added: int = 0, more: NDArray[np.float32] | None = None
@@ -120,14 +120,12 @@ class _Reader:
 
         Parameters
         ----------
-        name : str
-        read : int
         skipped : int
-            First rows that no token has.
+            First rows, which no token uses.
         added : int
-            Rows beyond those of the settings.
+            Rows beyond the number in the settings.
         more : array of float32, (features,), optional
-            Row that all words share.
+            Row added to all positions.
         """
         length: int = self._settings["max_position_embeddings"] + added
         if skipped >= length:
@@ -159,14 +157,14 @@ class _Reader:
         return _ACTIVATIONS[named]
 
     def _heads(self, name: str) -> tuple[int, int]:
-        """Heads and features of each."""
+        """Number of heads, and features of each."""
         heads: int = self._settings[name]
         if self._features % heads:
             raise self._settings.refused(f"{name} = {heads}, heads which do not divide {self._features} features")
         return heads, self._features // heads
 
     def _require(self, name: str, value: bool, reason: str) -> None:
-        """Refuse a flag that is not as it is computed."""
+        """Refuse a flag with a value that is not computed."""
         if self._settings[name] is not value:
             raise self._settings.refused(f"{name} = {str(not value).lower()}: {reason}")
 
@@ -182,7 +180,7 @@ class _Reader:
             self._require(name, False, "encoders here look at all tokens, and at no other text")
         self._from.choose_prefix(("", "bert.", "roberta."), "embeddings.word_embeddings.weight")
         words = self._words("embeddings.word_embeddings")
-        # of two sentences the first: all tokens here are of one
+        # token type 0: all tokens belong to a single sentence
         types = self._from.tensor(
             "embeddings.token_type_embeddings.weight", settings["type_vocab_size"], self._features
         )
@@ -193,16 +191,16 @@ class _Reader:
         heads, width = self._heads("num_attention_heads")
         wide, kind = settings["intermediate_size"], self._activation("hidden_act")
         for layer in range(settings["num_hidden_layers"]):
-            at = f"encoder.layer.{layer}"
-            names = f"{at}.attention.self.query", f"{at}.attention.self.key", f"{at}.attention.self.value"
-            mixed = self._attention(names, x, SelfAttention(heads, heads, width), f"{at}.attention")
-            mixed = self._linear(f"{at}.attention.output.dense", mixed, self._features, self._features)
-            x = self._made.residual(f"{at}.attention.output", x, mixed)
-            x = self._layer_norm(f"{at}.attention.output.LayerNorm", x, eps)
-            up = self._linear(f"{at}.intermediate.dense", x, wide, self._features)
-            up = self._made.activation(f"{at}.intermediate", up, kind)
-            down = self._linear(f"{at}.output.dense", up, self._features, wide)
-            x = self._layer_norm(f"{at}.output.LayerNorm", self._made.residual(f"{at}.output", x, down), eps)
+            block = f"encoder.layer.{layer}"
+            names = f"{block}.attention.self.query", f"{block}.attention.self.key", f"{block}.attention.self.value"
+            mixed = self._attention(names, x, SelfAttention(heads, heads, width), f"{block}.attention")
+            mixed = self._linear(f"{block}.attention.output.dense", mixed, self._features, self._features)
+            x = self._made.residual(f"{block}.attention.output", x, mixed)
+            x = self._layer_norm(f"{block}.attention.output.LayerNorm", x, eps)
+            up = self._linear(f"{block}.intermediate.dense", x, wide, self._features)
+            up = self._made.activation(f"{block}.intermediate", up, kind)
+            down = self._linear(f"{block}.output.dense", up, self._features, wide)
+            x = self._layer_norm(f"{block}.output.LayerNorm", self._made.residual(f"{block}.output", x, down), eps)
         return words, x, False
 
     def _distilbert(self) -> tuple[NDArray[np.float32], int, bool]:
@@ -213,14 +211,14 @@ class _Reader:
         heads, width = self._heads("n_heads")
         wide, kind = self._settings["hidden_dim"], self._activation("activation")
         for layer in range(self._settings["n_layers"]):
-            at = f"transformer.layer.{layer}"
-            names = f"{at}.attention.q_lin", f"{at}.attention.k_lin", f"{at}.attention.v_lin"
-            mixed = self._attention(names, x, SelfAttention(heads, heads, width), f"{at}.attention")
-            mixed = self._linear(f"{at}.attention.out_lin", mixed, self._features, self._features)
-            x = self._layer_norm(f"{at}.sa_layer_norm", self._made.residual(f"{at}.sum", x, mixed), eps)
-            up = self._made.activation(f"{at}.ffn", self._linear(f"{at}.ffn.lin1", x, wide, self._features), kind)
-            down = self._linear(f"{at}.ffn.lin2", up, self._features, wide)
-            x = self._layer_norm(f"{at}.output_layer_norm", self._made.residual(f"{at}.ffn.sum", x, down), eps)
+            block = f"transformer.layer.{layer}"
+            names = f"{block}.attention.q_lin", f"{block}.attention.k_lin", f"{block}.attention.v_lin"
+            mixed = self._attention(names, x, SelfAttention(heads, heads, width), f"{block}.attention")
+            mixed = self._linear(f"{block}.attention.out_lin", mixed, self._features, self._features)
+            x = self._layer_norm(f"{block}.sa_layer_norm", self._made.residual(f"{block}.sum", x, mixed), eps)
+            up = self._made.activation(f"{block}.ffn", self._linear(f"{block}.ffn.lin1", x, wide, self._features), kind)
+            down = self._linear(f"{block}.ffn.lin2", up, self._features, wide)
+            x = self._layer_norm(f"{block}.output_layer_norm", self._made.residual(f"{block}.ffn.sum", x, down), eps)
         return words, x, False
 
     def _opt(self) -> tuple[NDArray[np.float32], int, bool]:
@@ -239,18 +237,18 @@ class _Reader:
         heads, width = self._heads("num_attention_heads")
         wide, kind = settings["ffn_dim"], self._activation("activation_function")
         for layer in range(settings["num_hidden_layers"]):
-            at = f"layers.{layer}"
-            normed = self._layer_norm(f"{at}.self_attn_layer_norm", x, eps)
-            names = f"{at}.self_attn.q_proj", f"{at}.self_attn.k_proj", f"{at}.self_attn.v_proj"
+            block = f"layers.{layer}"
+            normed = self._layer_norm(f"{block}.self_attn_layer_norm", x, eps)
+            names = f"{block}.self_attn.q_proj", f"{block}.self_attn.k_proj", f"{block}.self_attn.v_proj"
             attention = SelfAttention(heads, heads, width, True)
-            mixed = self._attention(names, normed, attention, f"{at}.self_attn", biases)
-            mixed = self._linear(f"{at}.self_attn.out_proj", mixed, self._features, self._features, biases)
-            x = self._made.residual(f"{at}.sum", x, mixed)
-            normed = self._layer_norm(f"{at}.final_layer_norm", x, eps)
-            up = self._linear(f"{at}.fc1", normed, wide, self._features, biases)
-            up = self._made.activation(f"{at}.activation", up, kind)
-            down = self._linear(f"{at}.fc2", up, self._features, wide, biases)
-            x = self._made.residual(f"{at}.second sum", x, down)
+            mixed = self._attention(names, normed, attention, f"{block}.self_attn", biases)
+            mixed = self._linear(f"{block}.self_attn.out_proj", mixed, self._features, self._features, biases)
+            x = self._made.residual(f"{block}.sum", x, mixed)
+            normed = self._layer_norm(f"{block}.final_layer_norm", x, eps)
+            up = self._linear(f"{block}.fc1", normed, wide, self._features, biases)
+            up = self._made.activation(f"{block}.activation", up, kind)
+            down = self._linear(f"{block}.fc2", up, self._features, wide, biases)
+            x = self._made.residual(f"{block}.second sum", x, down)
         return words, self._layer_norm("final_layer_norm", x, eps), True
 
     def _llama(self) -> tuple[NDArray[np.float32], int, bool]:
@@ -265,19 +263,19 @@ class _Reader:
         words, eps = self._words("embed_tokens"), settings["rms_norm_eps"]
         wide, kind, x = settings["intermediate_size"], self._activation("hidden_act"), INPUTS
         for layer, window in enumerate(windows):
-            at = f"layers.{layer}"
-            normed = self._rms_norm(f"{at}.input_layernorm", x, eps)
-            names = f"{at}.self_attn.q_proj", f"{at}.self_attn.k_proj", f"{at}.self_attn.v_proj"
+            block = f"layers.{layer}"
+            normed = self._rms_norm(f"{block}.input_layernorm", x, eps)
+            names = f"{block}.self_attn.q_proj", f"{block}.self_attn.k_proj", f"{block}.self_attn.v_proj"
             attention = SelfAttention(heads, key_heads, width, True, base, window=window)
-            mixed = self._attention(names, normed, attention, f"{at}.self_attn", biases[0])
-            mixed = self._linear(f"{at}.self_attn.o_proj", mixed, self._features, heads * width, biases[1])
-            x = self._made.residual(f"{at}.sum", x, mixed)
-            normed = self._rms_norm(f"{at}.post_attention_layernorm", x, eps)
-            gate = self._linear(f"{at}.mlp.gate_proj", normed, wide, self._features, biases[2])
-            up = self._linear(f"{at}.mlp.up_proj", normed, wide, self._features, biases[2])
-            gated = self._made.gate(f"{at}.mlp", self._made.activation(f"{at}.mlp.act_fn", gate, kind), up)
-            down = self._linear(f"{at}.mlp.down_proj", gated, self._features, wide, biases[2])
-            x = self._made.residual(f"{at}.second sum", x, down)
+            mixed = self._attention(names, normed, attention, f"{block}.self_attn", biases[0])
+            mixed = self._linear(f"{block}.self_attn.o_proj", mixed, self._features, heads * width, biases[1])
+            x = self._made.residual(f"{block}.sum", x, mixed)
+            normed = self._rms_norm(f"{block}.post_attention_layernorm", x, eps)
+            gate = self._linear(f"{block}.mlp.gate_proj", normed, wide, self._features, biases[2])
+            up = self._linear(f"{block}.mlp.up_proj", normed, wide, self._features, biases[2])
+            gated = self._made.gate(f"{block}.mlp", self._made.activation(f"{block}.mlp.act_fn", gate, kind), up)
+            down = self._linear(f"{block}.mlp.down_proj", gated, self._features, wide, biases[2])
+            x = self._made.residual(f"{block}.second sum", x, down)
         return words, self._rms_norm("norm", x, eps), True
 
     def _head_sizes(self) -> tuple[int, int, int]:
@@ -287,14 +285,14 @@ class _Reader:
         if heads % key_heads:
             raise settings.refused(f"num_key_value_heads = {key_heads}, which does not divide {heads} heads")
         if self._kind == "llama":
-            self._heads("num_attention_heads")  # the library has this rule beside a head_dim, too
+            self._heads("num_attention_heads")  # the library has this rule even with a head_dim
         width = settings["head_dim"] or self._features // heads
         if width < 1 or width % 2:
             raise settings.refused(f"heads of {width} features: rotary positions turn pairs of them")
         return heads, key_heads, width
 
     def _layer_types(self) -> list[str] | None:
-        """Types of the layers, where the settings say them; those with a sliding window are Qwen2's."""
+        """Types of the layers, if the settings name them; only Qwen2 has sliding windows by layer."""
         settings = self._settings
         types: list[str] | None = settings["layer_types"]
         count = settings["n_layers" if self._kind == "distilbert" else "num_hidden_layers"]
@@ -305,32 +303,33 @@ class _Reader:
         return types
 
     def _windows(self, types: list[str] | None) -> list[int | None]:
-        """Most tokens of a text for each layer: the length of its sliding window."""
+        """Length of the sliding window of each layer: the largest number of tokens of a text."""
         settings, layers = self._settings, range(self._settings["num_hidden_layers"])
         if self._kind != "qwen2":
             return [settings["sliding_window"] for _ in layers]
         first, slides = settings["max_window_layers"], settings["use_sliding_window"]
         windowed = [layer >= first if types is None else types[layer] == _WINDOWED for layer in layers]
-        return [settings["sliding_window"] if slides and one else None for one in windowed]
+        return [settings["sliding_window"] if slides and is_windowed else None for is_windowed in windowed]
 
     def _rotary_base(self) -> float:
-        """Base of the rotary positions; wavelengths that are scaled are refused.
+        """Base of the rotary positions; scaled wavelengths are refused.
 
-        As in the library, ``rope_scaling`` wins over ``rope_parameters``, and the base inside over that beside them.
+        As in the library, ``rope_scaling`` wins over ``rope_parameters``, and a base in these objects over the outer
+        one.
         """
         settings = self._settings
         name = "rope_scaling" if settings["rope_scaling"] else "rope_parameters"
-        given: dict[str, object] = settings[name] or {}
-        rope = Settings(settings.place, given, ROPE, f"{name}.")
-        if nested := [key for key, value in given.items() if isinstance(value, dict)]:
+        parameters: dict[str, object] = settings[name] or {}
+        rope = Settings(settings.place, parameters, ROPE, f"{name}.")
+        if nested := [key for key, value in parameters.items() if isinstance(value, dict)]:
             raise rope.refused(f"{nested[0]}: rotary positions by the type of layer are not read")
         kind = rope["type"] if rope["rope_type"] is None else rope["rope_type"]
         if kind != "default":
             raise rope.refused(f"rope_type = {kind!r}; computed are rotary positions of the type 'default'")
-        for own in (settings, rope):
-            if own["partial_rotary_factor"] not in (None, 1):
-                raise own.refused(
-                    f"partial_rotary_factor = {own['partial_rotary_factor']}: rotary positions turn whole heads here"
+        for source in (settings, rope):
+            if source["partial_rotary_factor"] not in (None, 1):
+                raise source.refused(
+                    f"partial_rotary_factor = {source['partial_rotary_factor']}: rotary positions turn whole heads here"
                 )
         base: float = rope["rope_theta"] or settings["rope_theta"]
         return float(base)
@@ -347,4 +346,4 @@ _FAMILIES: dict[str, Callable[[_Reader], tuple[NDArray[np.float32], int, bool]]]
     "qwen2": _Reader._llama,
 }
 _COUNTING = ("roberta", "xlm-roberta")
-"""Kinds that count positions over tokens that are not padding."""
+"""Kinds that count positions without padding tokens."""

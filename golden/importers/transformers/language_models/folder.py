@@ -1,4 +1,4 @@
-"""Models of the library `transformers` from their folder, with the pooling that sentence-transformers writes there."""
+"""Models of `transformers` from their folder, with the pooling that sentence-transformers writes there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .language_model import LanguageModel
 from .settings import Field, Settings, read_settings, shown
 
 _KINDS: dict[str, PoolKind] = {"cls": "first", "mean": "mean", "mean_sqrt_len_tokens": "mean", "lasttoken": "last"}
-"""Modes that are computed. A mean and a sum divided by a root differ in length alone, and the row gets length 1."""
+"""Supported modes. A mean and a sum divided by a root differ only in length, and rows are normalised to length 1."""
 _FLAGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
@@ -24,46 +24,48 @@ _FLAGS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-"""Flags of older files, by the modes of later ones."""
+"""Flags of old files, and the corresponding modes of new files."""
 _MODULES = ("Transformer", "Pooling", "Normalize")
 
 
 def read_folder(folder: Path) -> LanguageModel:
-    """Import a model from its folder.
+    """Language model of a folder.
 
     Raises
     ------
     UserError
-        If it is of another kind, or something in it has no place in the normal form.
+        If the model is of an unknown kind, or a part of it has no normal form.
     """
     return replace(read_checkpoint(Checkpoint(folder)), pooling=pooling_of(folder))
 
 
 def pooling_of(folder: Path) -> PoolKind:
-    """Pooling of a folder; the mean where nothing says it.
+    """Pooling of a folder; the mean by default.
 
     Raises
     ------
     UserError
-        If it is another one than the mean, the first or the last token, or another module comes behind it.
+        If the pooling is not the mean, the first or the last token, or another module follows.
     """
     modules = folder / "modules.json"
-    places = [folder / "1_Pooling"]
+    folders = [folder / "1_Pooling"]
     if modules.is_file():
-        places = [folder / path for kind, path in _modules(modules) if kind == "Pooling"]
-    elif not places[0].is_dir():
+        folders = [folder / path for kind, path in _modules(modules) if kind == "Pooling"]
+    elif not folders[0].is_dir():
         return "mean"
-    if len(places) != 1:
-        raise UserError(f"{modules} has {len(places)} modules of the type Pooling: one is read")
-    place = places[0] / "config.json"
-    modes = _modes(place, read_settings(place))
+    if len(folders) != 1:
+        raise UserError(f"{modules} has {len(folders)} modules of the type Pooling: one is read")
+    config = folders[0] / "config.json"
+    modes = _modes(config, read_settings(config))
     if len(modes) != 1 or modes[0] not in _KINDS:
-        raise UserError(f"{place} has the pooling {' and '.join(modes)}; computed are {', '.join(_KINDS)}, one of them")
+        raise UserError(
+            f"{config} has the pooling {' and '.join(modes)}; computed are {', '.join(_KINDS)}, one of them"
+        )
     return _KINDS[modes[0]]
 
 
 def _modules(path: Path) -> list[tuple[str, str]]:
-    """Types and folders of the modules, each of a type that is computed."""
+    """Types and folders of the modules; unknown types are refused."""
     listed: Any = read_json(path)
     if not isinstance(listed, list) or not all(isinstance(module, dict) for module in listed):
         raise UserError(f"{path} is no list of modules: save the model with sentence-transformers")
@@ -77,7 +79,7 @@ def _modules(path: Path) -> list[tuple[str, str]]:
 
 
 def _modes(place: Path, values: dict[str, Any]) -> list[str]:
-    """Modes whose rows are put side by side."""
+    """Modes whose rows are concatenated."""
     flags = Settings(place, values, {name: Field("flag", False) for name in _FLAGS})
     if "pooling_mode" not in values:
         return [mode for name, mode in _FLAGS.items() if flags[name]] or ["mean"]

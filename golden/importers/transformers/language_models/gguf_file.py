@@ -1,6 +1,7 @@
-"""Decoders from a GGUF file: Llama's kind (SmolLM2, Mistral) and Qwen2, of floats or of blocks of 4 to 8 bits.
+"""Decoders from a GGUF file: the Llama family (SmolLM2, Mistral) and Qwen2, in floats or in blocks of 4 to 8 bits.
 
-A file's names become those of `transformers`, so that its folders and files have one reader. Blocks are dequantised.
+Names of a file are translated to those of `transformers`: folders and GGUF files have one reader. Blocks are
+dequantised.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .language_model import LanguageModel
 from .settings import Settings, model_settings, shown
 
 _KINDS = {"llama": "llama", "qwen2": "qwen2"}
-"""Architectures, as settings name them."""
+"""Architectures, and their names in settings."""
 _COUNTS = {
     "hidden_size": "embedding_length",
     "num_hidden_layers": "block_count",
@@ -29,7 +30,7 @@ _COUNTS = {
 }
 _OPTIONAL = {"num_key_value_heads": "attention.head_count_kv", "head_dim": "attention.key_length"}
 _WIDTHS = "rope.dimension_count", "attention.value_length"
-"""Keys that have to be the width of a head, where they are there."""
+"""Optional keys that must equal the width of a head."""
 _EPS, _BASE, _SCALING = "attention.layer_norm_rms_epsilon", "rope.freq_base", "rope.scaling.type"
 _WITHOUT_EFFECT = "context_length", "vocab_size"
 _PARTS = {
@@ -50,31 +51,23 @@ _NAME = re.compile(r"(?:layers\.(\d+)\.)?(.+)\.(weight|bias)")
 
 
 def read_gguf(path: Path) -> LanguageModel:
-    """Import a model from a GGUF file.
+    """Language model of a GGUF file.
 
     Raises
     ------
     UserError
-        If the package `gguf` is missing, the file is damaged, or something in it has no place in the normal form.
+        If the package `gguf` is missing, the file is damaged, or a part of the model has no normal form.
     """
     return read_checkpoint(GgufCheckpoint(path))
 
 
 class GgufCheckpoint(Checkpoint):
-    """Settings and tensors of a GGUF file by the names that `transformers` has for them, see `Checkpoint`.
-
-    Parameters
-    ----------
-    path : Path
-
-    Attributes
-    ----------
-    header : GgufHeader
+    """Settings and tensors of a GGUF file by the names of `transformers`, see `Checkpoint`.
 
     Raises
     ------
     UserError
-        If it is no such file, of another architecture, or has settings that nothing computes.
+        If the file is not GGUF, of another architecture, or has settings that are not computed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,56 +80,54 @@ class GgufCheckpoint(Checkpoint):
         self.settings = self._settings()
 
     def _refused(self, reason: str) -> UserError:
-        """Make the error of metadata."""
         return UserError(f"{self.folder} has {reason}")
 
     def _settings(self) -> Settings:
-        """Translate the metadata; a key of the architecture that is not known is refused."""
+        """Settings from the metadata; unknown keys of the architecture are refused."""
         kind = self.header.metadata.get("general.architecture")
         if kind not in _KINDS:
             raise self._refused(f"general.architecture = {kind!r}; read are {', '.join(_KINDS)}")
-        own = {
+        values = {
             key.removeprefix(f"{kind}."): value
             for key, value in self.header.metadata.items()
             if key.startswith(f"{kind}.")
         }
-        found: dict[str, Any] = {"model_type": _KINDS[kind], "hidden_act": "silu"}
-        found["tie_word_embeddings"] = "output.weight" not in self
-        found["sliding_window"] = None
+        settings: dict[str, Any] = {"model_type": _KINDS[kind], "hidden_act": "silu"}
+        settings["tie_word_embeddings"] = "output.weight" not in self
+        settings["sliding_window"] = None
         if (embeddings := self.header.places.get("token_embd.weight")) is not None:
-            found["vocab_size"] = embeddings.shape[0]
-        wanted = list(_COUNTS.items()) + [(name, key) for name, key in _OPTIONAL.items() if key in own]
+            settings["vocab_size"] = embeddings.shape[0]
+        wanted = list(_COUNTS.items()) + [(name, key) for name, key in _OPTIONAL.items() if key in values]
         for name, key in wanted:
-            found[name] = self._number(own, f"{kind}.", key, int)
-        heads = found["num_attention_heads"]
-        width = found.setdefault("head_dim", found["hidden_size"] // heads)
-        found["rms_norm_eps"] = self._number(own, f"{kind}.", _EPS, float)
-        found["rope_theta"] = self._number({_BASE: 10_000.0} | own, f"{kind}.", _BASE, float)
-        if own.get(_SCALING, "none") != "none":
-            raise self._refused(f"{kind}.{_SCALING} = {own[_SCALING]!r}: scaled rotary positions are not computed")
+            settings[name] = self._number(values, f"{kind}.", key, int)
+        heads = settings["num_attention_heads"]
+        width = settings.setdefault("head_dim", settings["hidden_size"] // heads)
+        settings["rms_norm_eps"] = self._number(values, f"{kind}.", _EPS, float)
+        settings["rope_theta"] = self._number({_BASE: 10_000.0} | values, f"{kind}.", _BASE, float)
+        if values.get(_SCALING, "none") != "none":
+            raise self._refused(f"{kind}.{_SCALING} = {values[_SCALING]!r}: scaled rotary positions are not computed")
         for key in _WIDTHS:
-            if own.get(key, width) != width:
-                raise self._refused(f"{kind}.{key} = {own[key]!r}, and heads of {width} features")
+            if values.get(key, width) != width:
+                raise self._refused(f"{kind}.{key} = {values[key]!r}, and heads of {width} features")
         known = {*_COUNTS.values(), *_OPTIONAL.values(), *_WIDTHS, *_WITHOUT_EFFECT, _EPS, _BASE, _SCALING}
-        if unknown := sorted(set(own) - known):
-            raise self._refused(f"{kind}.{unknown[0]} = {shown(own[unknown[0]])}, which nothing here computes")
-        return model_settings(self.folder, found)
+        if unknown := sorted(set(values) - known):
+            raise self._refused(f"{kind}.{unknown[0]} = {shown(values[unknown[0]])}, which nothing here computes")
+        return model_settings(self.folder, settings)
 
-    def _number(self, own: dict[str, Any], before: str, key: str, kind: type) -> Any:
-        """Look up a positive number."""
-        if key not in own:
+    def _number(self, values: dict[str, Any], before: str, key: str, kind: type) -> Any:
+        if key not in values:
             raise self._refused(f"no {before}{key}")
-        if type(own[key]) is not kind or not own[key] > 0:
+        if type(values[key]) is not kind or not values[key] > 0:
             what = "a whole number of at least 1" if kind is int else "a positive number"
-            raise self._refused(f"{before}{key} = {shown(own[key])}, which is not {what}")
-        return own[key]
+            raise self._refused(f"{before}{key} = {shown(values[key])}, which is not {what}")
+        return values[key]
 
     def has_bias(self, layer: str, by_settings: bool) -> bool:
-        """Tell whether the file has a bias, which its metadata do not say."""
+        """True if the file has a bias, about which its metadata do not tell."""
         return f"{layer}.bias" in self
 
     def choose_prefix(self, prefixes: Any, name: str) -> None:
-        """Names have none; the tensor has to be there."""
+        """Require the tensor; names have no prefix."""
         super().choose_prefix(("",), self.full(name))
 
     def __contains__(self, name: object) -> bool:
@@ -144,39 +135,41 @@ class GgufCheckpoint(Checkpoint):
 
     def full(self, name: str) -> str:
         """Name of a tensor in the file."""
-        found = _NAME.fullmatch(name)
-        if found and found[2] in _PARTS:
-            before = f"blk.{found[1]}." if found[1] else ""
-            return f"{before}{_PARTS[found[2]]}.{found[3]}"
+        match = _NAME.fullmatch(name)
+        if match and match[2] in _PARTS:
+            before = f"blk.{match[1]}." if match[1] else ""
+            return f"{before}{_PARTS[match[2]]}.{match[3]}"
         return name
 
     def _values(self, full: str) -> tuple[NDArray[np.float32], str]:
-        """Dequantise a tensor; rows of Llama's queries and keys stand in the order of rotated pairs."""
+        """Dequantised tensor, and its type; rows of Llama's queries and keys are restored from the order of rotated
+        pairs.
+        """
         constants, quants = _package()
-        place = self.header.places[full]
-        unread = UserError(f"{self.folder}: tensor {full} is of type {place.kind}, which is not read")
+        tensor_place = self.header.places[full]
+        unread = UserError(f"{self.folder}: tensor {full} is of type {tensor_place.kind}, which is not read")
         try:
-            kind = constants.GGMLQuantizationType(place.kind)
+            kind = constants.GGMLQuantizationType(tensor_place.kind)
         except ValueError:
             raise unread from None
         blocks = self.header.blocks(full, *constants.GGML_QUANT_SIZES[kind])
         try:
-            values = np.asarray(quants.dequantize(blocks, kind), np.float32).reshape(place.shape)
+            values = np.asarray(quants.dequantize(blocks, kind), np.float32).reshape(tensor_place.shape)
         except NotImplementedError:
             raise unread from None
-        if self.settings["model_type"] == "llama" and (found := re.fullmatch(r"blk\.\d+\.attn_([qk])\..+", full)):
+        if self.settings["model_type"] == "llama" and (match := re.fullmatch(r"blk\.\d+\.attn_([qk])\..+", full)):
             heads: int = self.settings["num_attention_heads"]
-            heads = heads if found[1] == "q" else self.settings["num_key_value_heads"] or heads
+            heads = heads if match[1] == "q" else self.settings["num_key_value_heads"] or heads
             if len(values) % (2 * heads):
                 raise UserError(f"{self.folder}: tensor {full} has {len(values)} rows for {heads} heads")
-            # a pair's features are neighbours there, and half a head apart here
+            # features of a rotated pair are neighbours in GGUF, and half a head apart here
             pairs = values.reshape(heads, len(values) // heads // 2, 2, -1)
             values = pairs.swapaxes(1, 2).reshape(values.shape)
         return values, {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}.get(kind.name, kind.name)
 
 
 def _package() -> tuple[Any, Any]:
-    """Formulas of all types of blocks."""
+    """Modules of the package gguf, with the formulas of all block types."""
     try:
         from gguf import constants, quants
     except ImportError:

@@ -1,4 +1,4 @@
-"""Language model from embeddings to the last hidden state, as all importers of this package give it."""
+"""Language model from embeddings to the last hidden state: the result of all importers of this package."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from ....transformer.builder import TransformerBuilder
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A language model from embeddings to the last hidden state, and its head beside it.
+    """A language model from embeddings to the last hidden state, and its separate head.
 
     Parameters
     ----------
     name : str
-        Of the folder or file.
+        Name of the folder or file.
     builder : TransformerBuilder
         With all operations; a task adds its pooling and head.
     last : int
-        Number of the operation that gives the last hidden state.
+        Number of the operation that outputs the last hidden state.
     words : array of float32, (vocabulary, features)
-        Embeddings, which are looked up before the network, and are frozen.
+        Frozen embeddings, looked up before the network.
     tensor_names : dict of (int, str) to str
-        Name in the user's file of each tensor.
+        Name of each tensor in the user's file.
     causal : bool
-        A decoder, whose last token has seen all.
+        True for a decoder, whose last token sees all tokens.
     unused : tuple of str
-        Tensors of the file that the last hidden state does not depend on.
+        Tensors of the file without influence on the last hidden state.
     converted : tuple of str
-        Types other than float32 that tensors had.
+        Types of tensors other than float32.
     head : array of float32, (vocabulary, features), optional
-        Language-model head of a decoder: a row for each token that may come next. The words' own array where the model
-        ties them. None for encoders, and where the file has none.
+        Language-model head of a decoder, a row per possible next token. The same array as `words` for a model with tied
+        weights; None for encoders, and for files without head.
     uncounted : int, optional
-        Token that the model gives no position of its own, as RoBERTa its padding. A text with it is refused.
+        Token without a position of its own, as RoBERTa's padding. Texts with this token are refused.
     pooling : "first", "last" or "mean"
-        How a row a sentence is made of the last hidden state, where prompts are the head.
+        Reduction of the last hidden state to one row per sentence, for a head of prompts.
     """
 
     name: str
@@ -56,7 +56,7 @@ class LanguageModel:
     pooling: PoolKind = "mean"
 
     def rows(self, tokens: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Look up the embeddings of tokens: one row each.
+        """Embeddings of tokens, one row each.
 
         Raises
         ------
@@ -64,20 +64,19 @@ class LanguageModel:
             As `check_tokens`.
         """
         check_tokens(self.name, tokens, len(self.words), self.uncounted)
-        found: NDArray[np.float32] = self.words[tokens]
-        return found
+        embeddings: NDArray[np.float32] = self.words[tokens]
+        return embeddings
 
 
 def check_tokens(name: str, tokens: NDArray[np.integer], words: int, uncounted: int | None = None) -> None:
-    """Refuse tokens that a model does not compute as they are.
+    """Refuse tokens that a model would compute differently.
 
     Parameters
     ----------
     name : str
-        Of the model, for messages.
-    tokens : array of int
+        Name of the model, for messages.
     words : int
-        Tokens of the model's vocabulary.
+        Size of the model's vocabulary.
     uncounted : int, optional
         See `LanguageModel`.
 

@@ -1,4 +1,4 @@
-"""Settings of a model, each of its declared type, with the names and defaults of the library `transformers`."""
+"""Settings of a model with declared types, and with the names and defaults of `transformers`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "object": (lambda value: isinstance(value, dict), "an object"),
 }
-"""Test of a value by kind of field, and the words for what it has to be."""
+"""By kind of field, a test of values, and their description for messages."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Field:
     kind : str
         One of ``count``, ``index``, ``eps``, ``base``, ``number``, ``flag``, ``text``, ``texts``, ``object``.
     default : Any
-        Value where the setting is missing.
+        Value of a missing setting.
     null : bool
-        Whether it may be null, which is read as None.
+        True if the setting may be null, which is read as None.
     alias : str, optional
         Second name, whose value wins.
     """
@@ -62,22 +62,21 @@ class Field:
 
 
 class Settings:
-    """Values of a JSON object by the names of their fields, each checked as the object is made.
+    """Values of a JSON object by field name, each checked at construction.
 
     Parameters
     ----------
     place : Path
         File, for messages.
-    values : mapping
     fields : mapping of str to Field
-        Those that are read; others are left out.
+        Fields to read; others are ignored.
     before : str
-        What stands before the names in messages, as ``rope_parameters.`` of an object inside.
+        Prefix of names in messages, as ``rope_parameters.`` for a nested object.
 
     Raises
     ------
     UserError
-        If a value is not of its type.
+        If a value does not have its type.
     """
 
     def __init__(self, place: Path, values: Mapping[str, Any], fields: Mapping[str, Field], before: str = "") -> None:
@@ -85,7 +84,6 @@ class Settings:
         self._values = {name: self._typed(name, field, values) for name, field in fields.items()}
 
     def _typed(self, name: str, field: Field, values: Mapping[str, Any]) -> Any:
-        """Look up a value, or the default of a setting that is missing."""
         name = field.alias if field.alias is not None and field.alias in values else name
         if name not in values:
             return field.default
@@ -100,34 +98,34 @@ class Settings:
         return self._values[name]
 
     def refused(self, reason: str) -> UserError:
-        """Make the error of a setting, whose name is the first word."""
+        """Error of a setting; `reason` starts with its name."""
         return UserError(f"{self.place} has {self._before}{reason}")
 
 
 def shown(value: Any) -> str:
-    """Short form of a value for a message."""
+    """Value for a message, at most 40 characters."""
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read a JSON object of a folder.
+    """JSON object of a file in a model's folder.
 
     Raises
     ------
     UserError
-        If the file is missing, or is none.
+        If the file is missing, or is no JSON object.
     """
     try:
-        found = read_json(path)
+        settings = read_json(path)
     except UserError as error:
         raise UserError(f"{error}: give the folder of a model that transformers saved") from None
-    if not isinstance(found, dict):
+    if not isinstance(settings, dict):
         raise UserError(f"{path} is no JSON object")
-    return found
+    return settings
 
 
-# -- models that are read ----------------------------------------------------------------------------------------------
+# -- supported models --------------------------------------------------------------------------------------------------
 
 _LAYER_TYPES = {"layer_types": Field("texts", None, null=True)}
 _ENCODER = {
@@ -146,7 +144,7 @@ _BERT = {
     "layer_norm_eps": Field("eps", 1e-12),
     "is_decoder": Field("flag", False),
     "add_cross_attention": Field("flag", False),
-    # of versions before 5
+    # from versions before 5
     "position_embedding_type": Field("text", None, null=True),
 }
 _ROBERTA = {**_BERT, "pad_token_id": Field("index", 1)}
@@ -163,7 +161,7 @@ _LLAMA = {
     "hidden_act": Field("text", "silu"),
     "rms_norm_eps": Field("eps", 1e-6),
     "rope_parameters": Field("object", None, null=True),
-    # of versions before 5, and as the library finds them beside the others
+    # from versions before 5; the library still reads them
     "rope_scaling": Field("object", None, null=True),
     "rope_theta": Field("base", 10_000.0),
     "partial_rotary_factor": Field("number", None, null=True),
@@ -225,42 +223,46 @@ FIELDS: dict[str, dict[str, Field]] = {
         "max_window_layers": Field("index", 28),
     },
 }
-"""Fields that are read, by kind of model."""
+"""Fields by kind of model."""
 ROPE = {
     "rope_type": Field("text"),
     "type": Field("text", "default"),
     "rope_theta": Field("base"),
     "partial_rotary_factor": Field("number", None, null=True),
 }
-"""Fields of the rotary positions. Others have no effect on positions of the default type."""
+"""Fields of the rotary positions; others have no effect on the default type."""
 
 
 def model_settings(place: Path, values: Mapping[str, Any]) -> Settings:
-    """Check the settings of a model, its kind before all others.
+    """Checked settings of a model.
 
     Parameters
     ----------
     place : Path
         File, for messages.
     values : mapping
-        By the names that ``config.json`` has.
+        By the names in ``config.json``.
 
     Raises
     ------
     UserError
-        If the model is of another kind, a value is not of its type, or layers have settings of their own.
+        If the model is of another kind, a value does not have its type, or layers have settings of their own.
     """
     kind = Field("text")
-    own = Settings(place, values, {"model_type": kind})
-    if own["model_type"] not in FIELDS:
-        raise own.refused(f"model_type = {own['model_type']!r}; read are {', '.join(sorted(FIELDS))}")
+    kind_settings = Settings(place, values, {"model_type": kind})
+    if kind_settings["model_type"] not in FIELDS:
+        raise kind_settings.refused(
+            f"model_type = {kind_settings['model_type']!r}; read are {', '.join(sorted(FIELDS))}"
+        )
     if (layers := values.get("per_layer_config")) is not None:
-        raise own.refused(f"per_layer_config = {shown(layers)}: layers with settings of their own are not read")
-    return Settings(place, values, {"model_type": kind, **FIELDS[own["model_type"]]})
+        raise kind_settings.refused(
+            f"per_layer_config = {shown(layers)}: layers with settings of their own are not read"
+        )
+    return Settings(place, values, {"model_type": kind, **FIELDS[kind_settings["model_type"]]})
 
 
 def refuse_other_weights(settings: Settings, values: Mapping[str, Any]) -> None:
-    """Refuse a folder whose tensors are not the weights as they are multiplied.
+    """Refuse a folder whose tensors are not the plain weights.
 
     Parameters
     ----------
@@ -272,7 +274,7 @@ def refuse_other_weights(settings: Settings, values: Mapping[str, Any]) -> None:
     Raises
     ------
     UserError
-        If they are quantised, or in a file of another name.
+        If the weights are quantised, or in a file of another name.
     """
     if (quantised := values.get("quantization_config")) is not None:
         named = isinstance(quantised, dict) and "quant_method" in quantised

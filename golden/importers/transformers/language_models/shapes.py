@@ -1,4 +1,4 @@
-"""Transformers by their sizes alone: the settings of a folder of the library `transformers`, without its weights."""
+"""Transformers by their sizes alone: settings of a `transformers` folder without weights."""
 
 from __future__ import annotations
 
@@ -79,23 +79,18 @@ PUBLISHED: dict[str, dict[str, Any]] = {
         "intermediate_size": 11_008,
     },
 }
-"""Settings of published models, by name: what ``config.json`` has of their sizes."""
+"""Settings of published models by name: the sizes of their ``config.json``."""
 
 
 def shapes_of(settings: Mapping[str, Any] | Path, name: str = "") -> LanguageModel:
-    """Import a model without weights.
+    """Language model with zero tensors that take no memory; `TransformerBuilder.network` makes its network.
 
     Parameters
     ----------
     settings : mapping or Path
-        What ``config.json`` has, or a folder with it.
+        Contents of ``config.json``, or a folder with this file.
     name : str
-        Of the model, if there is no folder.
-
-    Returns
-    -------
-    LanguageModel
-        Its tensors are zeros that take no memory; `TransformerBuilder.network` makes the network.
+        Name of a model without folder.
 
     Raises
     ------
@@ -110,28 +105,25 @@ class _ShapesAlone(Checkpoint):
 
     def __init__(self, settings: Mapping[str, Any] | Path, name: str) -> None:
         if isinstance(settings, Path):
-            self.folder, self.name, place = settings, settings.name, settings / "config.json"
-            self.settings = model_settings(place, read_settings(place))
+            self.folder, self.name, path = settings, settings.name, settings / "config.json"
+            self.settings = model_settings(path, read_settings(path))
         else:
             self.folder, self.name, self.settings = Path(name), name, model_settings(Path(name), settings)
         self.prefix = ""
 
     def choose_prefix(self, prefixes: Iterable[str], name: str) -> None:
-        """Take names as they are."""
+        """Accept names without prefix."""
 
     def __contains__(self, name: str) -> bool:
-        """Tell that heads are left out."""
+        """False: heads are left out."""
         return False
 
     def tensor(self, name: str, *shape: int) -> NDArray[np.float32]:
-        """Make zeros of a shape."""
         return np.broadcast_to(np.float32(0), shape)
 
     @property
     def converted(self) -> tuple[str, ...]:
-        """No types of tensors."""
         return ()
 
     def rest(self, known: re.Pattern[str]) -> tuple[str, ...]:
-        """No tensors that are left."""
         return ()
