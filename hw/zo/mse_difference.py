@@ -20,7 +20,7 @@ class MseDifference(wiring.Component):
     """Compute a sample's loss difference from plus and minus logits, one a cycle, each with its target.
 
     The result follows the last of a pair's logits by ``spec.latency`` cycles. The next pair's first logit is accepted
-    in the cycle after the result.
+    in the cycle after the result was accepted.
     """
 
     def __init__(self, spec: MseDifferenceSpec) -> None:

@@ -31,8 +31,7 @@ def block_layout(queries: int, keys: int, repeats: int) -> data.StructLayout:
 
 
 class KeyTiles(wiring.Component):
-    """Step through key tiles, and within a tile through the queries with visible keys; repeat the whole `repeats`
-    times.
+    """Step through key tiles, and within a tile through the queries with visible keys; `repeats` + 1 times in all.
 
     Parameters
     ----------

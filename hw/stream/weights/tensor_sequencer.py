@@ -25,7 +25,7 @@ class TensorSequencer(wiring.Component):
     """Offer the words of a tensor on all streams at once; the next tensor follows once all words were accepted.
 
     A tensor takes 3 cycles if all streams are ready. The next instruction is accepted after all words of the previous
-    instruction. It first takes a cycle per bit of the number of its input tiles.
+    instruction. Before its first tensor, an instruction takes a cycle per bit of the number of its input tiles.
     """
 
     def __init__(self, spec: TensorSequencerSpec) -> None:

@@ -1,4 +1,4 @@
-"""Walks over delta rows: kinds, control interface, and registers of a walk in progress."""
+"""Walks, address sequences over delta rows: kinds, control interface, and registers of a walk in progress."""
 
 from enum import IntEnum
 
@@ -13,7 +13,7 @@ from ...ports import shape
 
 
 class Walk(IntEnum):
-    """Kinds of walks over all words; bit 1 is set for walks that produce offsets."""
+    """Kinds of walks, the address sequences over all words; bit 1 is set for walks that produce offsets."""
 
     CLEAR = 0
     """Set the deltas to 0."""
