@@ -181,9 +181,9 @@ def whole(path: Path) -> Iterator[Path]:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fabtune-") as scratch:
-            made = Path(scratch, f"whole{path.suffix}")
-            yield made
-            os.replace(made, path)
+            unfinished = Path(scratch, f"whole{path.suffix}")
+            yield unfinished
+            os.replace(unfinished, path)
     except BaseException:
         if missing:
             shutil.rmtree(missing, ignore_errors=True)

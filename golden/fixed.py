@@ -255,11 +255,11 @@ def _drop(values: Integers, shift: int | Integers, rounding: Rounding, noise: Ar
 
 
 def _wrap(values: Integers, target: Format) -> Integers:
-    kept = values & ((1 << target.width) - 1)
+    low_bits = values & ((1 << target.width) - 1)
     if not target.signed:
-        return kept
+        return low_bits
     sign = 1 << (target.width - 1)
-    return (kept ^ sign) - sign
+    return (low_bits ^ sign) - sign
 
 
 def accumulator_width(a: Format, b: Format, terms: int) -> int:

@@ -144,6 +144,6 @@ def _parse(file: IO[bytes], path: Path, dimensions: int) -> NDArray[np.uint8]:
     # one byte more than expected: detects a longer file, and makes gzip check its CRC
     values = file.read(expected + 1)
     if len(values) != expected:
-        found = f"only {len(values)}" if len(values) < expected else "more"
-        raise UserError(f"{path}: the header declares {expected} values {shape}, the file has {found}")
+        size = f"only {len(values)}" if len(values) < expected else "more"
+        raise UserError(f"{path}: the header declares {expected} values {shape}, the file has {size}")
     return np.frombuffer(values, np.uint8).reshape(shape).copy()

@@ -60,5 +60,5 @@ def float_bytes(network: Transformer, embeddings: int, lengths: Sequence[int]) -
         sum(sizes[value] for value in sizes if value <= number <= last[value]) + probabilities.get(number, 0)
         for number in range(len(network.operations))
     )
-    kept = sum(sizes.values()) + sum(probabilities.values())
-    return FloatBytes(_HALF * parameters, _HALF * largest, _HALF * kept, _STATES * parameters)
+    stored = sum(sizes.values()) + sum(probabilities.values())
+    return FloatBytes(_HALF * parameters, _HALF * largest, _HALF * stored, _STATES * parameters)

@@ -70,7 +70,7 @@ class TileArraySpec(Spec):
 
         The first tile loads first, a beat a cycle. A tile with fewer rows than `beats` waits for the next tile's beats.
         """
-        return self.beats + sum(max(some, self.beats) for some in rows[:-1]) + rows[-1] + self.latency
+        return self.beats + sum(max(count, self.beats) for count in rows[:-1]) + rows[-1] + self.latency
 
     def streams(self) -> dict[str, Stream]:
         tag = tag_fields(self.tag)

@@ -329,9 +329,13 @@ class StepCost:
             for (_, kind), shape in shapes.items()
             if kind != "weight"
         )
-        most = max(one.rows for one in self.passes)
+        most = max(operation.rows for operation in self.passes)
         held = max(
-            (2 * one.key_heads * one.width for one in network.operations if isinstance(one, SelfAttention)),
+            (
+                2 * operation.key_heads * operation.width
+                for operation in network.operations
+                if isinstance(operation, SelfAttention)
+            ),
             default=0,
         )
         bits = 24 * schedule.rows * self.size.lanes + 27 * schedule.wide_rows * self.size.columns

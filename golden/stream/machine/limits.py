@@ -165,116 +165,116 @@ class Limits:
     hold: Callable[[Any], Any] = lambda term: term
     features: int = MOST_FEATURES
 
-    def refusal(self, one: Instruction) -> tuple[Reason, str] | None:
+    def refusal(self, op: Instruction) -> tuple[Reason, str] | None:
         """Reason and message of the first check that refuses an instruction, or None."""
-        products = {name: first * second for name, (first, second) in factors(one, self.size).items()}
-        derived = Derived(**products, remainder=one.heads % one.key_heads if one.key_heads else 0)
-        for check in self.checks(one, derived):
+        products = {name: first * second for name, (first, second) in factors(op, self.size).items()}
+        derived = Derived(**products, remainder=op.heads % op.key_heads if op.key_heads else 0)
+        for check in self.checks(op, derived):
             value = check.base + check.factor * check.count
             if check.applies and (value != check.limit if check.equal else value > check.limit):
                 return check.reason, check.text()
         return None
 
-    def checks(self, one: Any, derived: Derived) -> Iterator[Check]:
+    def checks(self, op: Any, derived: Derived) -> Iterator[Check]:
         """Checks of an instruction; each assumes that the earlier checks pass."""
-        yield from self._fields(one, derived)
-        yield from self._buffers(one, derived)
-        yield from self._addresses(one, derived)
-        yield from self._words(one, derived)
+        yield from self._fields(op, derived)
+        yield from self._buffers(op, derived)
+        yield from self._addresses(op, derived)
+        yield from self._words(op, derived)
 
-    def _fields(self, one: Any, derived: Derived) -> Iterator[Check]:
-        linear, attention = one.kind == Kind.LINEAR, one.kind == Kind.ATTENTION
-        other = one.kind != Kind.LINEAR
+    def _fields(self, op: Any, derived: Derived) -> Iterator[Check]:
+        linear, attention = op.kind == Kind.LINEAR, op.kind == Kind.ATTENTION
+        other = op.kind != Kind.LINEAR
         last = max(Kind)
-        yield Check(Reason.KIND, lambda: f"kind {one.kind} is unknown", (one.kind == 0) | (one.kind > last))
-        missing = (one.kind == Kind.ACTIVATION) & (one.activation == 0)
-        unknown = (one.activation > len(ACTIVATIONS)) | missing
-        yield Check(Reason.ACTIVATION, lambda: f"activation {one.activation} is unknown", unknown)
+        yield Check(Reason.KIND, lambda: f"kind {op.kind} is unknown", (op.kind == 0) | (op.kind > last))
+        missing = (op.kind == Kind.ACTIVATION) & (op.activation == 0)
+        unknown = (op.activation > len(ACTIVATIONS)) | missing
+        yield Check(Reason.ACTIVATION, lambda: f"activation {op.activation} is unknown", unknown)
         yield Check(
             Reason.FORMAT,
-            lambda: f"format {one.form} or pool {one.pool} is unknown",
-            (one.form >= len(FORMATS)) | (one.pool >= len(POOLS)),
+            lambda: f"format {op.form} or pool {op.pool} is unknown",
+            (op.form >= len(FORMATS)) | (op.pool >= len(POOLS)),
         )
         for name in SHIFTS:
-            value = getattr(one, name)
+            value = getattr(op, name)
             text = partial("{} = {}: a shift is at most {}".format, name, value, MOST_SHIFT)
             yield Check(Reason.SHIFT, text, value > MOST_SHIFT)
         yield Check(
             Reason.SIZE,
-            lambda: f"{one.inputs} inputs and {one.outputs} outputs: a size is 0",
-            (one.inputs == 0) | (one.outputs == 0),
+            lambda: f"{op.inputs} inputs and {op.outputs} outputs: a size is 0",
+            (op.inputs == 0) | (op.outputs == 0),
         )
         yield Check(
             Reason.FEATURES,
-            lambda: f"{one.inputs} inputs are not {one.outputs} outputs",
-            other & (one.inputs != one.outputs),
+            lambda: f"{op.inputs} inputs are not {op.outputs} outputs",
+            other & (op.inputs != op.outputs),
         )
         yield Check(
             Reason.SUMS,
-            lambda: f"sums of {TOTAL.width} bits are exact for at most {MOST_INPUTS} inputs, not {one.inputs}",
-            (linear | attention) & (one.inputs > MOST_INPUTS),
+            lambda: f"sums of {TOTAL.width} bits are exact for at most {MOST_INPUTS} inputs, not {op.inputs}",
+            (linear | attention) & (op.inputs > MOST_INPUTS),
         )
         yield Check(
             Reason.JOIN,
-            lambda: f"join {one.join} is unknown to {Kind(one.kind).name.lower()}",
-            (linear & (one.join > max(Join))) | (other & (one.join != 0)),
+            lambda: f"join {op.join} is unknown to {Kind(op.kind).name.lower()}",
+            (linear & (op.join > max(Join))) | (other & (op.join != 0)),
         )
         yield Check(
             Reason.JOIN,
             lambda: "a squared ReLU takes the product, so that nothing joins it",
-            linear & (one.activation == SQUARED) & (one.join != Join.NONE),
+            linear & (op.activation == SQUARED) & (op.join != Join.NONE),
         )
         yield Check(
             Reason.FORMAT,
-            lambda: f"an activation and a gate take {Q8_16.width} bits, not {FORMATS[one.form]}",
-            linear & (one.form == _WIDE) & ((one.activation != 0) | (one.join == Join.GATE)),
+            lambda: f"an activation and a gate take {Q8_16.width} bits, not {FORMATS[op.form]}",
+            linear & (op.form == _WIDE) & ((op.activation != 0) | (op.join == Join.GATE)),
         )
         yield Check(
             Reason.SIZE,
-            lambda: f"a bias and a row of positions have at most {self.features} values, not {one.outputs}",
-            ((linear & (one.biased != 0)) | (one.kind == Kind.POSITIONS)) & (one.outputs > self.features),
+            lambda: f"a bias and a row of positions have at most {self.features} values, not {op.outputs}",
+            ((linear & (op.biased != 0)) | (op.kind == Kind.POSITIONS)) & (op.outputs > self.features),
         )
-        yield from self._attention(one, derived)
+        yield from self._attention(op, derived)
         yield Check(
             Reason.NORM,
-            lambda: f"a norm has at most {self.features} features, not {one.inputs}",
-            (one.kind == Kind.NORM) & (one.inputs > self.features),
+            lambda: f"a norm has at most {self.features} features, not {op.inputs}",
+            (op.kind == Kind.NORM) & (op.inputs > self.features),
         )
         yield Check(
             Reason.FRACTION,
-            lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {one.fraction}",
-            one.fraction > MOST_FRACTION,
+            lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {op.fraction}",
+            op.fraction > MOST_FRACTION,
         )
 
-    def _attention(self, one: Any, derived: Derived) -> Iterator[Check]:
+    def _attention(self, op: Any, derived: Derived) -> Iterator[Check]:
         """Refuse heads that do not divide each other or the array, and scales outside the softmax's range."""
-        attention = one.kind == Kind.ATTENTION
+        attention = op.kind == Kind.ATTENTION
 
         def heads() -> str:
-            return f"{one.heads} heads of {one.width} features for {one.key_heads} of keys do not make {one.inputs}"
+            return f"{op.heads} heads of {op.width} features for {op.key_heads} of keys do not make {op.inputs}"
 
-        wrong = (one.heads == 0) | (one.key_heads == 0) | (derived.remainder != 0)
+        wrong = (op.heads == 0) | (op.key_heads == 0) | (derived.remainder != 0)
         yield Check(Reason.HEADS, heads, attention & wrong)
-        yield Check(Reason.HEADS, heads, attention, 0, one.heads, one.width, one.inputs, equal=True)
+        yield Check(Reason.HEADS, heads, attention, 0, op.heads, op.width, op.inputs, equal=True)
         # a tile of values is one head's alone
         # with shared key heads, a row of queries meets keys at the same position of a row
         for applies, kind, size in (
             (attention, "heads", self.size.columns),
-            (attention & (one.heads != one.key_heads), "heads that share keys", self.size.lanes),
+            (attention & (op.heads != op.key_heads), "heads that share keys", self.size.lanes),
         ):
-            parts = whole(one.width, size)
-            text = partial("{} of {} features: they are to be a multiple of {}".format, kind, one.width, size)
-            yield Check(Reason.HEADS, text, applies, 0, size, parts, one.width, equal=True)
+            parts = whole(op.width, size)
+            text = partial("{} of {} features: they are to be a multiple of {}".format, kind, op.width, size)
+            yield Check(Reason.HEADS, text, applies, 0, size, parts, op.width, equal=True)
         yield Check(
             Reason.ROTATION,
-            lambda: f"rotations of a head of {one.width} features, not a multiple of {HALVES} up to {MOST_WIDTH}",
-            attention & (one.rotary != 0) & (((one.width & (HALVES - 1)) != 0) | (one.width > MOST_WIDTH)),
+            lambda: f"rotations of a head of {op.width} features, not a multiple of {HALVES} up to {MOST_WIDTH}",
+            attention & (op.rotary != 0) & (((op.width & (HALVES - 1)) != 0) | (op.width > MOST_WIDTH)),
         )
         least, most = FACTOR_FRACTIONS[0], FACTOR_FRACTIONS[-1]
         yield Check(
             Reason.SCALE,
-            lambda: f"a factor of scores has {least} to {most} fraction bits, not {one.factor_fraction}",
-            attention & ((one.factor_fraction < least) | (one.factor_fraction > most)),
+            lambda: f"a factor of scores has {least} to {most} fraction bits, not {op.factor_fraction}",
+            attention & ((op.factor_fraction < least) | (op.factor_fraction > most)),
         )
 
     def _rows(self, buffer: Any, features: Any) -> _Rows:
@@ -282,22 +282,22 @@ class Limits:
         count = self.choose(wide, whole(features, self.size.columns), whole(features, self.size.lanes))
         return _Rows(wide, first, self.hold(first + count))
 
-    def _buffers(self, one: Any, derived: Derived) -> Iterator[Check]:
+    def _buffers(self, op: Any, derived: Derived) -> Iterator[Check]:
         """Refuse rows outside the memories, and results over rows still being read."""
-        result = self._rows(one.destination, one.outputs)
-        attention, two = one.kind == Kind.ATTENTION, (one.kind == Kind.GATE) | (one.kind == Kind.ADD)
-        linear = one.kind == Kind.LINEAR
-        yield from self._narrow(one)
-        joined = (one.join == Join.ADD) | (one.join == Join.GATE)
+        result = self._rows(op.destination, op.outputs)
+        attention, two = op.kind == Kind.ATTENTION, (op.kind == Kind.GATE) | (op.kind == Kind.ADD)
+        linear = op.kind == Kind.LINEAR
+        yield from self._narrow(op)
+        joined = (op.join == Join.ADD) | (op.join == Join.GATE)
         # condition of the read, features of each operand, condition that the result may overwrite the operand
         read = {
-            "source": (one.kind != 0, one.inputs, one.kind != Kind.LINEAR),
-            "second": (attention | two, self.choose(attention, derived.keys, one.inputs), two),
-            "third": (attention, derived.keys, one.kind == 0),
-            "other": (joined, one.outputs, linear),
+            "source": (op.kind != 0, op.inputs, op.kind != Kind.LINEAR),
+            "second": (attention | two, self.choose(attention, derived.keys, op.inputs), two),
+            "third": (attention, derived.keys, op.kind == 0),
+            "other": (joined, op.outputs, linear),
         }
         for name, (reads, features, over) in read.items():
-            rows = self._rows(getattr(one, name), features)
+            rows = self._rows(getattr(op, name), features)
             meet = (rows.wide == result.wide) & (rows.first < result.stop) & (result.first < rows.stop)
             meet = self.hold(meet & reads)
             same = self.hold(over & (rows.first == result.first) & (rows.stop == result.stop))
@@ -307,27 +307,27 @@ class Limits:
                 partial(_overlap, result, name, rows),
                 meet & (same == 0),
             )
-        yield self._inside("destination", result, one.kind != 0)
+        yield self._inside("destination", result, op.kind != 0)
 
     @staticmethod
-    def _narrow(one: Any) -> Iterator[Check]:
+    def _narrow(op: Any) -> Iterator[Check]:
         """Refuse operands of array, activations and gates, and contexts, in the wide memory; refuse sums outside it."""
-        linear, attention, gate = (one.kind == kind for kind in (Kind.LINEAR, Kind.ATTENTION, Kind.GATE))
+        linear, attention, gate = (op.kind == kind for kind in (Kind.LINEAR, Kind.ATTENTION, Kind.GATE))
         for name, applies in (
-            ("source", linear | attention | gate | (one.kind == Kind.ACTIVATION)),
+            ("source", linear | attention | gate | (op.kind == Kind.ACTIVATION)),
             ("second", attention | gate),
             ("third", attention),
-            ("other", one.join == Join.GATE),
+            ("other", op.join == Join.GATE),
             ("destination", attention),
         ):
             text = partial("{} is in the wide memory, and to be in that of activations".format, name)
-            yield Check(Reason.ROWS, text, applies & ((getattr(one, name) >> ROW_BITS) != 0))
-        sums = (one.kind == Kind.ADD) | (one.kind == Kind.POSITIONS) | (one.join == Join.ADD)
-        passed = linear & (one.activation == 0) & (one.join == Join.NONE) & (one.form == _WIDE)
+            yield Check(Reason.ROWS, text, applies & ((getattr(op, name) >> ROW_BITS) != 0))
+        sums = (op.kind == Kind.ADD) | (op.kind == Kind.POSITIONS) | (op.join == Join.ADD)
+        passed = linear & (op.activation == 0) & (op.join == Join.NONE) & (op.form == _WIDE)
         yield Check(
             Reason.ROWS,
             lambda: "destination is in the memory of activations, and to be in the wide one",
-            (sums | passed) & ((one.destination >> ROW_BITS) == 0),
+            (sums | passed) & ((op.destination >> ROW_BITS) == 0),
         )
 
     def _inside(self, name: str, rows: _Rows, applies: Any) -> Check:
@@ -342,60 +342,60 @@ class Limits:
             most,
         )
 
-    def _addresses(self, one: Any, derived: Derived) -> Iterator[Check]:
+    def _addresses(self, op: Any, derived: Derived) -> Iterator[Check]:
         size, counts = self.size, self.counts
-        linear, norm = one.kind == Kind.LINEAR, one.kind == Kind.NORM
-        vector = whole(one.outputs, BEAT // 4)
-        base = self.hold(one.beat + self.choose(one.biased, vector, 0) + self.choose(norm, vector, 0))
-        each = self.choose(one.coded, record_beats(size, True), record_beats(size, False))
+        linear, norm = op.kind == Kind.LINEAR, op.kind == Kind.NORM
+        vector = whole(op.outputs, BEAT // 4)
+        base = self.hold(op.beat + self.choose(op.biased, vector, 0) + self.choose(norm, vector, 0))
+        each = self.choose(op.coded, record_beats(size, True), record_beats(size, False))
         each = self.choose(linear, each, 0)
         yield Check(
             Reason.BEATS,
             lambda: (
-                f"beats {one.beat} to {base + each * derived.records - 1} are outside a stream of {counts.stream_beats}"
+                f"beats {op.beat} to {base + each * derived.records - 1} are outside a stream of {counts.stream_beats}"
             ),
-            one.kind != 0,
+            op.kind != 0,
             base,
             derived.records,
             each,
             counts.stream_beats,
         )
-        rows = self.choose(one.rotary, size.sums, one.positions)
-        row_beats = self.choose(one.rotary, whole(one.width, BEAT // 4), vector)
+        rows = self.choose(op.rotary, size.sums, op.positions)
+        row_beats = self.choose(op.rotary, whole(op.width, BEAT // 4), vector)
 
         def table() -> str:
-            return f"a table in beats {one.table} to {one.table + rows * row_beats - 1} is outside {counts.beats}"
+            return f"a table in beats {op.table} to {op.table + rows * row_beats - 1} is outside {counts.beats}"
 
         present = rows != 0
-        yield Check(Reason.TABLE, table, present, counts.stream_beats, 0, 0, one.table)
-        yield Check(Reason.TABLE, table, present, one.table, row_beats, rows, counts.beats)
+        yield Check(Reason.TABLE, table, present, counts.stream_beats, 0, 0, op.table)
+        yield Check(Reason.TABLE, table, present, op.table, row_beats, rows, counts.beats)
 
         def corrections() -> str:
-            return f"{one.corrections} sensitive weights from beat {one.correction_beat} on are outside {counts.beats}"
+            return f"{op.corrections} sensitive weights from beat {op.correction_beat} on are outside {counts.beats}"
 
-        present = one.corrections != 0
-        first, beats = one.correction_beat, whole(one.corrections, BEAT // 8)
+        present = op.corrections != 0
+        first, beats = op.correction_beat, whole(op.corrections, BEAT // 8)
         yield Check(Reason.CORRECTIONS, corrections, present, counts.stream_beats, 0, 0, first)
         yield Check(Reason.CORRECTIONS, corrections, present, first, beats, 1, counts.beats)
         yield Check(
             Reason.POSITIONS,
             lambda: "it adds positions, of which there are none",
-            (one.kind == Kind.POSITIONS) & (one.positions == 0),
+            (op.kind == Kind.POSITIONS) & (op.positions == 0),
         )
 
-    def _words(self, one: Any, derived: Derived) -> Iterator[Check]:
+    def _words(self, op: Any, derived: Derived) -> Iterator[Check]:
         size = self.size
-        vector = whole(one.outputs, size.multipliers)
-        sensitive = whole(one.corrections, sensitive_word(size.columns))
-        words = self.hold(self.choose(one.part, self.counts.behind, self.counts.words))
-        matrix = self.choose(one.corrections, sensitive, derived.tiles)
+        vector = whole(op.outputs, size.multipliers)
+        sensitive = whole(op.corrections, sensitive_word(size.columns))
+        words = self.hold(self.choose(op.part, self.counts.behind, self.counts.words))
+        matrix = self.choose(op.corrections, sensitive, derived.tiles)
         counts = {
-            "word": self.choose(one.kind == Kind.LINEAR, matrix, vector),
+            "word": self.choose(op.kind == Kind.LINEAR, matrix, vector),
             "bias_word": vector,
             "position_word": derived.table_tiles,
         }
         for name, count in counts.items():
-            first = getattr(one, name)
+            first = getattr(op, name)
             yield Check(
                 Reason.WORDS,
                 partial("{} = {} and {} words are outside {}".format, name, first, count, words),

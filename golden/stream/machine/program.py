@@ -245,8 +245,8 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
             f"sums for a token; the core has {size.rows} and {size.wide_rows}"
         )
     words, first_words, behind = _words(layout, tuned)
-    made = _Instructions(layout, first_words)
-    instructions = tuple(made.of(step) for step in schedule.steps)
+    encoder = _Instructions(layout, first_words)
+    instructions = tuple(encoder.of(step) for step in schedule.steps)
     inputs = _buffer(schedule.places[INPUTS])
     counts = words, layout.stream_beats, layout.beats
     features = layout.transformer.network.features

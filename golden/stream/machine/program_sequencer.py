@@ -158,9 +158,9 @@ class ProgramSequencerSpec(Spec):
             image = inputs["image"]["data"][beats].astype(np.uint8).reshape(-1)
             program, reason, number = self._loaded(image, bool(inputs["image"]["error"][beats].any()))
             statuses.append(self._status(reason, number, program))
-        columns = {name: np.array([[getattr(one, name)] for one in ran], np.int64) for name in FIELD_BITS}
-        names = [one.name for one in self.streams()["status"].fields]
-        status_columns = {name: np.array([[one[name]] for one in statuses], np.int64) for name in names}
+        columns = {name: np.array([[getattr(item, name)] for item in ran], np.int64) for name in FIELD_BITS}
+        names = [item.name for item in self.streams()["status"].fields]
+        status_columns = {name: np.array([[item[name]] for item in statuses], np.int64) for name in names}
         return {
             "status": {name: column.reshape(-1, 1)[:words] for name, column in status_columns.items()},
             "o": {name: column.reshape(-1, 1)[:words] for name, column in columns.items()},
@@ -184,6 +184,6 @@ class ProgramSequencerSpec(Spec):
         """Word of `status`; without a program all counts are 0."""
         counts = dict.fromkeys(COUNTS, 0)
         if program:
-            values = {one.name: getattr(program, one.name) for one in fields(program)}
+            values = {item.name: getattr(program, item.name) for item in fields(program)}
             counts = {name: values.get(name, len(program.instructions)) for name in COUNTS}
         return {"reason": int(reason), "place": number, **counts}

@@ -80,7 +80,7 @@ class ActivationMemorySpec(Spec):
         address = Field("address", self.layout.address)
         chunk = (Field("wide", BIT, doc="its place"), address, Field("part", self.layout.part, doc="its place"))
         values = Field("value", Q11_16, self.columns)
-        found = {
+        ports = {
             "write": Stream(
                 "in",
                 (*chunk, values),
@@ -90,19 +90,19 @@ class ActivationMemorySpec(Spec):
         tags = (tag_fields(bits) for bits in (self.operand_tag, self.key_tag, self.row_tag))
         for name, tag in zip(READERS, tags, strict=True):
             wide = name == "operands"
-            found[f"{name}_read"] = Stream(
+            ports[f"{name}_read"] = Stream(
                 "in",
                 (*(chunk if wide else (address,)), *tag),
                 doc=f"{'A chunk' if wide else 'A row of the narrow memory'} to read. A read sees what was written in "
                 "earlier cycles, and nothing later.",
             )
-            found[name] = Stream(
+            ports[name] = Stream(
                 "out",
                 (values if wide else Field("value", Q8_16, self.lanes), *tag),
                 doc=f"{'Chunks' if wide else 'Rows'} in the order of their reads.",
             )
         return described(
-            found,
+            ports,
             {
                 "write.address": "row of that memory",
                 "write.value": "of each the narrow memory takes the lower 24 bits",

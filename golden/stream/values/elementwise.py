@@ -72,11 +72,11 @@ class ElementwiseSpec(LanewiseSpec):
         """Result of each word; factors are the lower 24 bits of a value."""
         fields = {name: column[:words] for name, column in inputs["i"].items()}
         kind, drop, first, second = (fields[name] for name in ("kind", "output_shift", "first", "second"))
-        factors = [narrow(one, Q8_16, Q8_16, overflow=Overflow.WRAP) for one in (first, second)]
+        factors = [narrow(operand, Q8_16, Q8_16, overflow=Overflow.WRAP) for operand in (first, second)]
         square = kind == KINDS.index("square")
         other, shift = (
-            np.where(square, one, two)
-            for one, two in ((factors[0], factors[1]), (fields["first_shift"], fields["second_shift"]))
+            np.where(square, of_square, of_product)
+            for of_square, of_product in ((factors[0], factors[1]), (fields["first_shift"], fields["second_shift"]))
         )
         total = (first << fields["first_shift"]) + (second << fields["second_shift"])
         product = (factors[0] * other) << (fields["first_shift"] + shift)

@@ -78,7 +78,7 @@ class ValuePathSpec(ChunkUnitSpec):
     def latency(self) -> int:
         """Cycles from a word at the first stage to the output queue: bias 2, three blocks, queue 2."""
         parts = (RequantizeSpec(), ActivationFunctionSpec(), ElementwiseSpec())
-        return 2 + sum(one.latency for one in parts) + 2
+        return 2 + sum(part.latency for part in parts) + 2
 
     def cycles(self, operation: Operation) -> int:
         """Cycles from an idle block's operation, other than positions, to `done`, without back-pressure.
@@ -310,5 +310,5 @@ def _made(part: Spec, columns: Words, **numbers: int) -> tuple[Integers, Integer
     """Values of a block with equal settings for all words, and flags of clipped values."""
     words = len(next(iter(columns.values())))
     fields = columns | {name: np.full((words, 1), number) for name, number in numbers.items()}
-    made = part.run({"i": fields}, words)["o"]
-    return made["value"], made["clipped"]
+    outputs = part.run({"i": fields}, words)["o"]
+    return outputs["value"], outputs["clipped"]

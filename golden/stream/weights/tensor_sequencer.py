@@ -191,15 +191,15 @@ class TensorSequencerSpec(Spec):
         operations = inputs["operation"]
         if "part" not in operations:
             operations = operations | {"part": np.zeros_like(operations["kind"])}
-        tensors = [tensor for one in rows_of(operations, PassInstruction) for tensor in self.tensors(one)]
+        tensors = [tensor for item in rows_of(operations, PassInstruction) for tensor in self.tensors(item)]
         streams: dict[str, list[NamedTuple | None]] = {
-            "tensors": [one.operation for one in tensors],
-            "beats": [one.reads for one in tensors],
-            "offsets": [one.request for one in tensors],
-            "corrections": [one.corrections for one in tensors],
+            "tensors": [item.operation for item in tensors],
+            "beats": [item.reads for item in tensors],
+            "offsets": [item.request for item in tensors],
+            "corrections": [item.corrections for item in tensors],
         }
         return {
-            port: words_of((one for one in rows if one is not None), self.streams()[port].fields, words)
+            port: words_of((item for item in rows if item is not None), self.streams()[port].fields, words)
             for port, rows in streams.items()
         }
 
