@@ -28,6 +28,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -71,8 +72,24 @@ class Refusal(NamedTuple):
 
 SettingValues = Mapping[str, int]
 """Values of all of a core's settings, by name."""
-Reasons = Iterator[tuple[bool, Refusal]]
-"""Reasons in the order in which the core checks them, each with whether it applies."""
+
+
+class Check(NamedTuple):
+    """A reason to refuse a command: golden evaluates it with integers, the shell with the signals of its registers.
+
+    Parameters
+    ----------
+    wrong : bool or Value
+        Whether the command is refused. Made of comparisons, ``&`` and ``|``, which integers and signals have.
+    error : IntEnum
+        Code in `status`.
+    value : int or Value
+        Offending value, in `error_address`: up to 64 bits.
+    """
+
+    wrong: Any
+    error: IntEnum
+    value: Any
 
 
 def core_buses(ports: int = 1) -> dict[str, str]:
@@ -208,36 +225,42 @@ class CoreSpec(BusSpec):
         """Say why the core refuses a command with these settings; None where the command begins.
 
         Of several reasons the first counts, in this order: the command, addresses in the order of their registers, then
-        those of `reasons`.
+        those of `checks`.
 
         Parameters
         ----------
         command : int
         settings : SettingValues
         """
-        both = (self._common_reasons, self.reasons)
-        return next((refusal for some in both for applies, refusal in some(command, settings) if applies), None)
+        names = SimpleNamespace(**settings, **self.products(SimpleNamespace(**settings)))
+        checks = (*self._common_checks(command, settings), *self.checks(command, names))
+        return next((Refusal(check.error, check.value) for check in checks if check.wrong), None)
 
-    def reasons(self, command: int, settings: SettingValues) -> Reasons:
+    def checks(self, command: Any, settings: Any) -> Iterator[Check]:
         """List the core's own reasons to refuse a command: lengths first, then the other settings.
 
         Parameters
         ----------
-        command : int
+        command : int or Value
             Any number.
-        settings : SettingValues
+        settings : object
+            Integers or signals, by name: the settings, and the `products`.
         """
         yield from ()
 
-    def _common_reasons(self, command: int, settings: SettingValues) -> Reasons:
+    def products(self, settings: Any) -> dict[str, Any]:
+        """Values that `checks` compare and that are late in the RTL, where each has a register; by name."""
+        return {}
+
+    def _common_checks(self, command: int, settings: SettingValues) -> Iterator[Check]:
         """List reasons of any core: an unknown command, and the addresses that a command uses."""
         commands, errors = self.registers.commands, self.registers.errors
-        yield command not in set(commands), Refusal(errors["BAD_COMMAND"], command)
+        yield Check(command not in set(commands), errors["BAD_COMMAND"], command)
         for address in self.registers.addresses:
             value, given = settings[address.name], self.image_beats.get(address.name, 1)
             beats = max(settings[given] if isinstance(given, str) else given, 1)
             wrong = value % BEAT != 0 or value + beats * BEAT > 1 << self.address
-            yield command in address.commands and wrong, Refusal(errors["BAD_ADDRESS"], value)
+            yield Check(command in address.commands and wrong, errors["BAD_ADDRESS"], value)
 
     @classmethod
     def fits(cls, network: Network, byte_inputs: bool) -> list[CoreFit]:

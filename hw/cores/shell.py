@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
-from typing import NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import wiring
@@ -12,6 +10,7 @@ from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.axi_registers import AxiRegistersSpec
 from ...golden.axi.bus import ADDRESS_BITS
+from ...golden.cores.core import Check
 from ...golden.cores.shell import RESET, Address, CoreRegisters, Setting
 from ..axi.axi_registers import AxiRegisters
 from ..axi.bus import Lite
@@ -85,24 +84,6 @@ class Control(wiring.Signature):
                 "counts": In(counts),
             }
         )
-
-
-class Check(NamedTuple):
-    """A reason to refuse a command.
-
-    Parameters
-    ----------
-    wrong : Value
-        High if the command is refused, from the command and the settings.
-    error : IntEnum
-        The code in `status`.
-    value : Value
-        The offending value, for `error_address`: up to 64 bits.
-    """
-
-    wrong: Value
-    error: IntEnum
-    value: Value
 
 
 Checks = Callable[[Value, wiring.PureInterface], Sequence[Check]]

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from amaranth.hdl import Module, Signal, Value
@@ -9,11 +10,11 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.axi.bus import BEAT
-from ...golden.cores.core import CoreSpec
+from ...golden.cores.core import Check, CoreSpec
 from ..axi.bus import Lite
 from ..primitives.reset_tree import ResetTree
 from .memory_system import buses
-from .shell import Check, Shell
+from .shell import Shell
 
 
 class Monitor(wiring.Signature):
@@ -96,17 +97,23 @@ class ShelledCore(wiring.Component):
     def trainer(self) -> Any:
         """Build the component inside: `control`, an In `Control`, the AXI4 ports and, where there is one, `monitor`."""
 
-    @abstractmethod
-    def checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
-        """List the reasons to refuse a command, in the order in which the shell checks them."""
+    def products(self, m: Module, settings: wiring.PureInterface) -> dict[str, Value]:
+        """Values of `CoreSpec.products`, each of which goes into a register."""
+        return self._core.products(settings)
 
-    def prepare(self, m: Module, settings: wiring.PureInterface) -> None:
-        """Add registers that the checks read; none by default."""
+    def _checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
+        """List the reasons to refuse a command, in the order in which the shell checks them."""
+        values = {name: getattr(settings, name) for name in self._core.registers.setting_names}
+        return list(self._core.checks(command, SimpleNamespace(**values, **self._products)))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self._core
-        shell = Shell(spec.registers, spec.signature, self.checks, spec.address, spec.image_beats)
+        shell = Shell(spec.registers, spec.signature, self._checks, spec.address, spec.image_beats)
+        # registers: settings do not change while they are checked
+        products = self.products(m, shell.control.settings)
+        self._products = {name: Signal.like(product, name=name) for name, product in products.items()}
+        m.d.sync += [register.eq(products[name]) for name, register in self._products.items()]
         trainer = self.trainer()
         shell_root, trainer_root = (Signal(init=1, name=f"{name}_reset_root") for name in ("shell", "trainer"))
         m.d.sync += [shell_root.eq(self.reset), trainer_root.eq(self.reset | shell.clear)]
@@ -119,7 +126,6 @@ class ShelledCore(wiring.Component):
         for bus in self._buses:
             wiring.connect(m, getattr(trainer, bus), wiring.flipped(getattr(self, bus)))
         m.d.comb += self.interrupt.eq(shell.interrupt)
-        self.prepare(m, shell.control.settings)
         for name in self._monitor:
             m.d.comb += getattr(self, f"monitor_{name}").eq(getattr(trainer.monitor, name))
         return m

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Literal
 from ...axi.bus import BEAT, BEAT_COUNT_BITS
 from ...axi.memories import cache_memory, port_memories
 from ...errors import UserError
-from ...lora.adapters import MAXIMUM_RATE
 from ...lora.mapping import AdapterMapping
 from ...lora.memories import backward_memories, mark_memory, order_memory, record_memories
 from ...lora.memory_layout import JobLayout
@@ -20,14 +19,15 @@ from ...memories.plan import MemoryShape
 from ...nn.arithmetic.loss import Loss
 from ...nn.array.mapping import Mapping
 from ...nn.array.memories import network_memories
-from ..core import Reasons, Refusal, SettingValues, core_buses
+from ..adapters.spec import AdapterCoreSpec
+from ..core import core_buses
 from ..network_core import NetworkCoreSpec
 from ..shell import CoreRegisters
-from .registers import CORE, REGISTERS, STOPPING_CORE, VALIDATING_CORE, Command, Error
+from .registers import CORE, STOPPING_CORE, VALIDATING_CORE
 
 
 @dataclass(frozen=True, kw_only=True)
-class InstantftSpec(NetworkCoreSpec):
+class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
     """Parameters of `instantft`.
 
     Parameters
@@ -115,18 +115,12 @@ class InstantftSpec(NetworkCoreSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.batch <= 256:
-            raise UserError(f"batch = {self.batch} is not in 2 to 256")
-        if not 1 <= self.cache_entries <= 1 << 20:
-            raise UserError(f"cache_entries = {self.cache_entries} is not in 1 to {1 << 20}")
         if self.ports not in (1, 2, 3):
             raise UserError(f"ports = {self.ports}: give 1 to 3")
         if self.last_only and self.tunes != "adapters":
             raise UserError(f"last_only with tunes = {self.tunes}: there are no adapters to place")
         if self.early_stop and self.loss == "mse":
             raise UserError("early_stop with loss = mse: what ends a job is the cross entropy of labels")
-        if self.validation and not self.early_stop:
-            raise UserError("validation without early_stop: give early_stop=true, which sums the losses")
         if self.cache == "chip" and self.ports > 1:
             raise UserError(f"ports = {self.ports}: with the cache on the chip one is enough; give ports = 1")
         mapping = self.mapping
@@ -146,6 +140,11 @@ class InstantftSpec(NetworkCoreSpec):
             network, first, self.rank, self.lanes, self.columns, self.byte_inputs, self.tunes, self.loss
         )
 
+    @property
+    def sizes(self) -> AdapterMapping:
+        """Sizes of samples, records and logits."""
+        return self.mapping
+
     @cached_property
     def noise(self) -> UpdateNoise | None:
         """Random numbers of the updates, where they are rounded with some."""
@@ -160,38 +159,6 @@ class InstantftSpec(NetworkCoreSpec):
     def buses(self) -> dict[str, str]:  # type: ignore[override]
         """Buses of the RTL, by port: the registers, and the halves of the ports to the memory outside."""
         return core_buses(self.ports)
-
-    @property
-    def address_buses(self) -> dict[str, str]:
-        """As of any core; a further port has one of the images that come through all; records on the chip have none."""
-        found = super().address_buses
-        found |= {name: f"m_axi_gmem{port}" for port, name in enumerate(("cache", "samples")[: self.ports - 1], 1)}
-        if self.cache == "chip":
-            del found["cache"]
-        return found
-
-    @property
-    def cache_ram_beats(self) -> int:
-        """Beats of the cache RAM, 0 where the cache is outside; an inference keeps two batches in Q8.16 there."""
-        if self.cache != "chip":
-            return 0
-        return max(self.cache_entries * self.mapping.record_beats, 2 * self.batch * self.mapping.raw_beats)
-
-    @property
-    def cached_samples(self) -> int:
-        """Most samples in the cache, 0 without one."""
-        return 0 if self.cache == "none" else self.cache_entries
-
-    @property
-    def raw_modes(self) -> tuple[bool, ...]:
-        """Values of `mode.raw` that a tuning takes, the default first: records in NF4, in Q8.16, or either."""
-        return {"dram": (False, True), "chip": (False,), "none": (True,)}[self.cache]
-
-    @property
-    def modes(self) -> int:
-        """Bits of `mode` that a job may have."""
-        allowed = {"raw": True, "write_logits": True, "rates": self.rates, "stop": self.early_stop}
-        return sum(CORE.map["mode"].field(name).mask for name, there in allowed.items() if there)
 
     @property
     def layout(self) -> JobLayout:
@@ -249,24 +216,3 @@ class InstantftSpec(NetworkCoreSpec):
             "last_only": [] if self.last_only or self.tunes != "adapters" else [{"last_only": True}],
             **self.smaller_arrays(),
         }
-
-    @property
-    def largest_batch(self) -> int:
-        """Most samples of a batch."""
-        return self.batch
-
-    def reasons(self, command: int, settings: SettingValues) -> Reasons:
-        """List the core's own reasons to refuse a command."""
-        if command not in (Command.TUNE, Command.INFER):
-            return
-        tune = command == Command.TUNE
-        epochs, entries = settings["epochs"], settings["cache_entries"]
-        batch, rate, mode = settings["batch"], settings["rate"], settings["mode"]
-        yield epochs == 0 or settings["samples_per_epoch"] == 0, Refusal(Error.ZERO_LENGTH, epochs)
-        yield tune and entries == 0, Refusal(Error.ZERO_LENGTH, entries)
-        yield tune and entries > self.cache_entries, Refusal(Error.BAD_CACHE_ENTRIES, entries)
-        yield not 1 <= batch <= self.batch, Refusal(Error.BAD_BATCH, batch)
-        own_rates = self.rates and mode & REGISTERS["mode"].field("rates").mask
-        yield tune and not own_rates and not 1 <= rate <= MAXIMUM_RATE, Refusal(Error.BAD_RATE, rate)
-        yield mode & ~self.modes != 0, Refusal(Error.BAD_MODE, mode)
-        yield tune and bool(mode & 1) not in self.raw_modes, Refusal(Error.BAD_MODE, mode)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar
 
 from ...rng.generators import Generator
 from ...zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ...zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
 from ...zo.step_settings import EPS_SHIFTS
-from ..core import CoreSpec, Reasons, Refusal, SettingValues
+from ..core import Check, CoreSpec
 from .registers import Command, Error
 
 
@@ -35,32 +37,39 @@ class ZerothOrderSpec(CoreSpec):
         """Most samples of a step."""
         return LARGEST_BATCH
 
-    def reasons(self, command: int, settings: SettingValues) -> Reasons:
-        """List the reasons to refuse a job."""
-        if command not in self.jobs:
-            return
-        batch = settings["batch"]
-        for name in ("steps", "sample_count"):
-            yield settings[name] == 0, Refusal(Error.ZERO_LENGTH, settings[name])
-        yield not 1 <= batch <= LARGEST_BATCH, Refusal(Error.BAD_BATCH, batch)
-        if command == Command.TRAIN:
-            position, eps, shift = settings["position"], settings["eps_shift"], settings["shift"]
-            yield position >= self.source.period, Refusal(Error.BAD_POSITION, position)
-            yield eps not in self.eps_shifts, Refusal(Error.BAD_EPS, eps)
-            yield shift > LARGEST_SHIFT, Refusal(Error.BAD_SHIFT, shift)
-            yield from self.cut_reasons(settings)
-            first, second = settings["p1"], settings["p2"]
-            together = first * second > MOST_SLOPES or (settings.get("cut") == 0 and second != 1)
-            yield not 1 <= first <= MOST_PERTURBATIONS, Refusal(Error.BAD_SPLIT, first)
-            yield not 1 <= second <= MOST_PERTURBATIONS or together, Refusal(Error.BAD_SPLIT, second)
-            for name, most in (("gap", MOST_GAP), ("scalars", 1)):
-                yield settings[name] > most, Refusal(Error.BAD_SPLIT, settings[name])
-        yield from self.pass_reasons(settings)
+    def products(self, settings: Any) -> dict[str, Any]:
+        """Perturbations of a step."""
+        return {"slopes": settings.p1 * settings.p2}
 
-    def cut_reasons(self, settings: SettingValues) -> Reasons:
+    def checks(self, command: Any, settings: Any) -> Iterator[Check]:
+        """List the reasons to refuse a job."""
+        train = command == Command.TRAIN
+        job = reduce(or_, (command == other for other in self.jobs[1:]), train)
+        batch, eps, p1, p2 = settings.batch, settings.eps_shift, settings.p1, settings.p2
+        least, most = self.eps_shifts[0], self.eps_shifts[-1]
+        wrong = [(value == 0) | (value > MOST_PERTURBATIONS) for value in (p1, p2)]
+        yield Check(job & (settings.steps == 0), Error.ZERO_LENGTH, settings.steps)
+        yield Check(job & (settings.sample_count == 0), Error.ZERO_LENGTH, settings.sample_count)
+        yield Check(job & ((batch == 0) | (batch > LARGEST_BATCH)), Error.BAD_BATCH, batch)
+        yield Check(train & (settings.position >= self.source.period), Error.BAD_POSITION, settings.position)
+        yield Check(train & ((eps < least) | (eps > most)), Error.BAD_EPS, eps)
+        yield Check(train & (settings.shift > LARGEST_SHIFT), Error.BAD_SHIFT, settings.shift)
+        yield from self.cut_checks(train, settings)
+        yield Check(train & wrong[0], Error.BAD_SPLIT, p1)
+        together = self.uncut(settings) | (settings.slopes > MOST_SLOPES)
+        yield Check(train & (wrong[1] | together), Error.BAD_SPLIT, p2)
+        yield Check(train & (settings.gap > MOST_GAP), Error.BAD_SPLIT, settings.gap)
+        yield Check(train & (settings.scalars > 1), Error.BAD_SPLIT, settings.scalars)
+        yield from self.pass_checks(job, settings)
+
+    def cut_checks(self, train: Any, settings: Any) -> Iterator[Check]:
         """List the engine's reasons to refuse the cut of a training; none by default."""
         yield from ()
 
-    def pass_reasons(self, settings: SettingValues) -> Reasons:
+    def uncut(self, settings: Any) -> Any:
+        """Whether a second part has perturbations and the network is not cut, where a setting says that."""
+        return False
+
+    def pass_checks(self, job: Any, settings: Any) -> Iterator[Check]:
         """List the engine's reasons to refuse the passes of a job; none by default."""
         yield from ()

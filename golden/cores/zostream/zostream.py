@@ -5,7 +5,7 @@ The core is generated for an array and buffers, not for a network: that is a pro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
@@ -34,7 +34,7 @@ from ...zo.coefficient import LABEL_MEMORY
 from ...zo.loss_difference import LossDifferenceSpec
 from ...zo.split import COEFFICIENT_MEMORY
 from ...zo.step_settings import StepSettings
-from ..core import Reasons, Refusal, SettingValues, TransformerFit, core_buses
+from ..core import Check, TransformerFit, core_buses
 from ..shell import CoreRegisters
 from ..zeroth_order.registers import Error
 from ..zeroth_order.spec import ZerothOrderSpec
@@ -392,17 +392,17 @@ class ZostreamSpec(ZerothOrderSpec):
             "cached": int(images.cached),
         }
 
-    def reasons(self, command: int, settings: SettingValues) -> Reasons:
+    def checks(self, command: Any, settings: Any) -> Iterator[Check]:
         """List the core's own reasons to refuse a command."""
-        if command == Command.LOAD:
-            beats, most = settings["program_beats"], HEADER_BEATS + INSTRUCTION_BEATS * self.operations
-            yield beats == 0, Refusal(Error.ZERO_LENGTH, beats)
-            yield beats > most, Refusal(StreamError["PROGRAM_LENGTH"], beats)
-        yield from super().reasons(command, settings)
+        load, beats = command == Command.LOAD, settings.program_beats
+        most_beats = HEADER_BEATS + INSTRUCTION_BEATS * self.operations
+        yield Check(load & (beats == 0), Error.ZERO_LENGTH, beats)
+        yield Check(load & (beats > most_beats), StreamError["PROGRAM_LENGTH"], beats)
+        yield from super().checks(command, settings)
 
-    def pass_reasons(self, settings: SettingValues) -> Reasons:
+    def pass_checks(self, job: Any, settings: Any) -> Iterator[Check]:
         """List the engine's reasons to refuse the passes of a job."""
-        yield settings["cached"] > 1, Refusal(Error.BAD_SPLIT, settings["cached"])
+        yield Check(job & (settings.cached > 1), Error.BAD_SPLIT, settings.cached)
 
 
 def _halves(value: int, least: int) -> list[int]:

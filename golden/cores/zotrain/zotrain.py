@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any, ClassVar, Literal
 
 from ...axi.axi_read import AxiReadSpec
@@ -32,7 +33,7 @@ from ...zo.network_model import check_cut
 from ...zo.rows import bias_offset_memory, delta_memory, offset_memories
 from ...zo.split import COEFFICIENT_MEMORY, Split
 from ...zo.step_settings import StepSettings
-from ..core import Reasons, Refusal, SettingValues, core_buses
+from ..core import Check, core_buses
 from ..network_core import NetworkCoreSpec
 from ..shell import CoreRegisters
 from ..zeroth_order.registers import Error
@@ -325,9 +326,13 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         """Short FIFOs, as of `reader`."""
         return AxiWriteSpec(address=self.address, burst=16, depth=32)
 
-    def cut_reasons(self, settings: SettingValues) -> Reasons:
+    def cut_checks(self, train: Any, settings: Any) -> Iterator[Check]:
         """List the engine's reasons to refuse the cut of a training."""
-        cut, batch = settings["cut"], settings["batch"]
-        yield cut >= self.cuts, Refusal(Error.BAD_CUT, cut)
-        kept = self.kept_samples(cut) if 0 < cut < self.cuts else LARGEST_BATCH
-        yield batch > kept, Refusal(Error.BAD_BATCH, batch)
+        cut, batch = settings.cut, settings.batch
+        yield Check(train & (cut >= self.cuts), Error.BAD_CUT, cut)
+        too_large = ((cut == stage) & (batch > self.kept_samples(stage)) for stage in range(1, self.cuts))
+        yield Check(train & reduce(or_, too_large, False), Error.BAD_BATCH, batch)
+
+    def uncut(self, settings: Any) -> Any:
+        """Whether a second part has perturbations and the network is not cut."""
+        return (settings.p2 != 1) & (settings.cut == 0)

@@ -72,7 +72,6 @@ class ForwardPasses(ABC):
     classes: int
     """Most logits of a sample."""
     loss: Loss = "cross_entropy"
-    monitor: Monitor
     position: Value
     """Position of the generator's next word."""
     cut: Value
@@ -92,6 +91,16 @@ class ForwardPasses(ABC):
         self.last_step: Value = self.steps.left == 1
         # what fails beside memory and order list, the first one first; the last one is told where nothing fails
         self.faults: list[Fault] = []
+
+    @classmethod
+    @abstractmethod
+    def monitor_of(cls, spec: Any) -> Monitor:
+        """Monitor of the deltas of a core with this spec."""
+
+    @classmethod
+    def assemble(cls, sequencer: Any) -> wiring.Component:
+        """Trainer of a core, from its sequencer: what the engine has outside of the sequencer is added here."""
+        return sequencer
 
     @classmethod
     def perturbations(cls, m: Module, settings: wiring.PureInterface) -> tuple[Value, Value]:

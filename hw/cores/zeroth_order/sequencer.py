@@ -71,7 +71,7 @@ class ZerothOrderSequencer(wiring.Component):
                 "control": In(Control(spec.registers, spec.address)),
                 **buses(spec.memory_ports, spec.address),
                 **passes.members,
-                "monitor": Out(passes.monitor),
+                "monitor": Out(passes.monitor_of(spec)),
             }
         )
 

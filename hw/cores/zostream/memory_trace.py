@@ -6,24 +6,19 @@ from ....golden.cores.zostream.memory_trace import MemoryTraceLayout
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ...stream.engine.unit_choice import Unit
 from ..shelled_core import Monitor
-from .zostream import TransformerTrainer, Zostream
+from ..zeroth_order.sequencer import ZerothOrderSequencer
+from ..zeroth_order.zeroth_order_core import ZerothOrderCore
+from .stream_passes import StreamPasses
+from .streamed_trainer import StreamedTrainer
 
 
-def trace_monitor(layout: MemoryTraceLayout) -> Monitor:
-    """Make the monitor of both memories, which shows the operation at work as any monitor of the core."""
-    return Monitor(layout.chunk_beats, layout.bits, operations=True)
-
-
-class TracedTrainer(TransformerTrainer):
+class TracedTrainer(StreamedTrainer):
     """The trainer; its monitor shows each chunk that is written, and the end of each instruction."""
-
-    def __init__(self, spec: ZostreamSpec) -> None:
-        self._layout = MemoryTraceLayout(spec.engine.chunks)
-        super().__init__(spec, trace_monitor(self._layout))
 
     def show(self, m: Module) -> None:
         """Show chunks as beats of an image of both memories, see `MemoryTraceLayout`."""
-        engine, layout, monitor = self.engine, self._layout, self.monitor
+        engine, monitor = self.engine, self.monitor
+        layout = MemoryTraceLayout(engine.spec.chunks)
         write, chunks = engine.memory.write.payload, layout.chunks
         narrow = write.address * chunks.parts + (write.part if chunks.parts > 1 else 0)
         ends = (
@@ -42,12 +37,25 @@ class TracedTrainer(TransformerTrainer):
         ]
 
 
-class MemoryTrace(Zostream):
-    """The core with `TracedTrainer`."""
+class TracedPasses(StreamPasses):
+    """Passes whose trainer is a `TracedTrainer`."""
+
+    @classmethod
+    def assemble(cls, sequencer: ZerothOrderSequencer) -> TracedTrainer:
+        """Trainer of the core, with the monitor of `MemoryTrace`."""
+        return TracedTrainer(sequencer, trace_monitor(sequencer.spec))
+
+
+def trace_monitor(spec: ZostreamSpec) -> Monitor:
+    """Monitor of both memories, and of the operation at work."""
+    layout = MemoryTraceLayout(spec.engine.chunks)
+    return Monitor(layout.chunk_beats, layout.bits, operations=True)
+
+
+class MemoryTrace(ZerothOrderCore):
+    """`Zostream` with the monitor of `TracedTrainer`."""
+
+    passes = TracedPasses
 
     def __init__(self, spec: ZostreamSpec) -> None:
-        super().__init__(spec, trace_monitor(MemoryTraceLayout(spec.engine.chunks)))
-
-    def trainer(self) -> TracedTrainer:
-        """Build the trainer inside."""
-        return TracedTrainer(self.spec)
+        super().__init__(spec, trace_monitor(spec))

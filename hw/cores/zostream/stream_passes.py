@@ -26,14 +26,14 @@ from ..image_reads import Image, ImageReads
 from ..logit_writer import LogitWriter
 from ..shelled_core import Monitor
 from ..zeroth_order.forward_passes import ForwardPasses
+from ..zeroth_order.sequencer import ZerothOrderSequencer
 from .logit_reader import RESULT, LogitReader
 from .pass_memory import PassMemory
 from .perturbed_deltas import SHOWN, PerturbedDeltas
 from .program_loader import KEPT_BITS, ProgramLoader
 from .sample_reads import SampleReads
 from .sentence_scheduler import SentenceScheduler
-
-MONITOR = Monitor(1, operations=True)
+from .streamed_trainer import StreamedTrainer
 
 
 class StreamPasses(ForwardPasses):
@@ -51,7 +51,7 @@ class StreamPasses(ForwardPasses):
 
     def __init__(self, spec: ZostreamSpec) -> None:
         super().__init__()
-        self.spec, self.classes, self.monitor = spec, spec.classes, MONITOR
+        self.spec, self.classes = spec, spec.classes
         address, tokens, errors = reach(spec.address), spec.tokens, spec.registers.errors
         chunks = ChunkLayout(spec.lanes, spec.columns, spec.rows, spec.wide_rows)
         self.sequencer = ProgramSequencer(spec.sequencer)
@@ -82,6 +82,16 @@ class StreamPasses(ForwardPasses):
         # deltas that would end beyond the address bits; one that began is held until reset
         self._wrong, self._failed = (Signal(4, name=name) for name in ("wrong", "failed"))
         self._refused = Signal(name="refused")
+
+    @classmethod
+    def monitor_of(cls, spec: ZostreamSpec) -> Monitor:
+        """Monitor of a beat of deltas, and of the operation at work."""
+        return Monitor(1, operations=True)
+
+    @classmethod
+    def assemble(cls, sequencer: ZerothOrderSequencer) -> StreamedTrainer:
+        """Trainer of a core: the sequencer, and the engine that runs its programs."""
+        return StreamedTrainer(sequencer, cls.monitor_of(sequencer.spec))
 
     @property
     def engine(self) -> Any:

@@ -75,7 +75,7 @@ class ArrayPasses(ForwardPasses):
         self.logits = LogitWriter(spec.layout.logit_beats, address)
         self.targets = TargetMemory(forward) if spec.loss == "mse" else None
         self.classes, self.loss = forward.stages[-1].channels, spec.loss
-        self.delta_beats, self.monitor = spec.layout.delta_beats, Monitor(spec.layout.row_beats)
+        self.delta_beats = spec.layout.delta_beats
         names = ("engine", "reader", "generator", "numbers", "offsets", "deltas", "scheduler", "state")
         self.parts = {name: getattr(self, name) for name in names}
         if self.targets is not None:
@@ -87,6 +87,11 @@ class ArrayPasses(ForwardPasses):
         self._start, self._final, self._restart = (Signal(name=name) for name in ("start", "final", "restart"))
         # a walk is over, samples may pass, all passes since then are over
         self._walked, self._release, self._passed = (Signal(name=name) for name in ("walked", "release", "over"))
+
+    @classmethod
+    def monitor_of(cls, spec: ZotrainSpec) -> Monitor:
+        """Monitor of a row of deltas."""
+        return Monitor(spec.layout.row_beats)
 
     # -- wires -----------------------------------------------------------------------------------------------------
 

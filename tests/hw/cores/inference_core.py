@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from amaranth.hdl import Module, Signal
@@ -20,7 +20,7 @@ from fabtune.boards.selftest.played import PlayedSelfTest
 from fabtune.golden.axi.bus import BEAT
 from fabtune.golden.axi.memories import port_memories
 from fabtune.golden.axi.regions import Region
-from fabtune.golden.cores.core import Refusal, SettingValues
+from fabtune.golden.cores.core import Check, SettingValues
 from fabtune.golden.cores.golden_core import CoreMemory, GoldenCore
 from fabtune.golden.cores.network_core import NetworkCoreSpec
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting
@@ -35,7 +35,7 @@ from fabtune.golden.nn.array.mapping import Mapping
 from fabtune.golden.nn.array.memories import network_memories
 from fabtune.hw.cores.logit_writer import LogitWriter
 from fabtune.hw.cores.memory_system import MemorySystem, buses
-from fabtune.hw.cores.shell import Check, Control
+from fabtune.hw.cores.shell import Control
 from fabtune.hw.cores.shelled_core import ShelledCore
 from fabtune.hw.nn.forward_engine import ForwardEngine
 from fabtune.hw.nn.memories.output_memory import OutputReader
@@ -128,9 +128,9 @@ class InferenceCoreSpec(NetworkCoreSpec):
             *port_memories(self.reader, self.writer, self.memory_ports),
         )
 
-    def reasons(self, command: int, settings: dict[str, int]) -> Iterator[tuple[bool, Refusal]]:
+    def checks(self, command: Any, settings: Any) -> Iterator[Check]:
         """List the core's own reasons to refuse a command."""
-        yield command == Command.INFER and settings["count"] == 0, Refusal(Error.ZERO_LENGTH, 0)
+        yield Check((command == Command.INFER) & (settings.count == 0), Error.ZERO_LENGTH, settings.count)
 
 
 class InferenceEngine(wiring.Component):
@@ -233,11 +233,6 @@ class InferenceCore(ShelledCore):
     def trainer(self) -> InferenceEngine:
         """Build the engine."""
         return InferenceEngine(self.spec.forward)
-
-    def checks(self, command: Signal, settings: wiring.PureInterface) -> list[Check]:
-        """List the reasons to refuse a command."""
-        infer = command == Command.INFER
-        return [Check(infer & (settings.count == 0), Error.ZERO_LENGTH, settings.count)]
 
 
 def golden(spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray) -> np.ndarray:

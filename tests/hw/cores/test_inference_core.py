@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The core that only runs inference: driven by the host driver in the compiled simulator, compared with golden."""
+"""The inference-only core, driven by the host driver in the compiled simulator, against golden."""
 
 import importlib.util
 import re
@@ -23,7 +23,7 @@ RNG = np.random.default_rng(11)
 
 
 def _module():
-    """Import the file beside this one."""
+    """Import the file in this folder."""
     found = importlib.util.spec_from_file_location("inference_core", SOURCE)
     sys.modules["inference_core"] = module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)

@@ -1,13 +1,14 @@
 # amaranth: UnusedElaboratable=no
-"""The shell with a trainer that the bench plays: commands, checks, faults, abort, interrupt, counters, reset."""
+"""The shell with a trainer played by the bench: commands, checks, faults, abort, interrupt, counters, reset."""
 
 from enum import IntEnum
 
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
+from fabtune.golden.cores.core import Check
 from fabtune.golden.cores.shell import Address, CoreRegisters, Counter, Setting
-from fabtune.hw.cores.shell import DRAIN_CYCLES, RESET_CYCLES, RESET_DELAY, Check, Shell
+from fabtune.hw.cores.shell import DRAIN_CYCLES, RESET_CYCLES, RESET_DELAY, Shell
 
 from ..lite import ORDERS, LiteHost
 from ..simulation import simulate
@@ -50,12 +51,14 @@ def failed(error):
 
 
 def checks(command, settings):
-    """A length that is too long, for two of three commands."""
+    """A length above the maximum, for two of three commands."""
     return [Check((command != Command.REST) & (settings.length > LONGEST), Error.TOO_LONG, settings.length)]
 
 
 def play(body, reset=None):
-    """Simulate until ``body(ctx, shell, host, seen)`` returns; `seen`: each start, the cycles of abort and clear."""
+    """Simulate until ``body(ctx, shell, host, seen)`` returns; `seen` holds each start, and the cycles of abort and
+    clear.
+    """
     shell = Shell(CORE, SIGNATURE, checks)
     seen = {"starts": [], "aborts": 0, "clears": 0}
 
@@ -91,7 +94,7 @@ async def error_address(host):
 
 
 async def settle(ctx):
-    """All checks have been made, and a command that passes has been started."""
+    """Wait until all checks are made and an accepted command has started."""
     await ctx.tick().repeat(len(CORE.settings) + 6)
 
 
@@ -113,7 +116,9 @@ def test_a_command_runs_to_its_end(command):
 
 
 def test_a_command_ends_once_no_burst_is_outstanding():
-    """The trainer is over with a read in flight, whose answer may still be an error; bursts may begin while it runs."""
+    """The trainer ends with a read in flight, whose response may still be an error; bursts may begin while the trainer
+    runs.
+    """
 
     async def body(ctx, shell, host, seen):
         control = shell.control
@@ -309,7 +314,7 @@ def test_counters_count_the_last_command_alone():
 
 @pytest.mark.parametrize("distance", range(8))
 def test_what_is_written_while_a_command_runs_is_ignored(distance):
-    """A command right behind another, in any cycle: neither it nor a setting changes the one that runs."""
+    """A command right after another, in any cycle: neither the command nor a setting changes the running command."""
 
     async def body(ctx, shell, host, seen):
         await host.write(command=Command.FILL)
@@ -329,7 +334,7 @@ def test_what_is_written_while_a_command_runs_is_ignored(distance):
 
 
 async def write_behind(ctx, host, name, value, distances, order="both"):
-    """Write a register at each of these distances in cycles, from the cycle after the last write was taken."""
+    """Write a register at each of these distances in cycles, from the cycle after the previous write was accepted."""
     cycle = 0
     for distance in distances:
         if distance > cycle:
@@ -338,14 +343,14 @@ async def write_behind(ctx, host, name, value, distances, order="both"):
 
 
 FARTHEST, APART = 300, 20
-"""Cycles from a command to the last write behind it, and from one such write to the next."""
+"""Cycles from a command to the last write after it, and between two writes."""
 WRONG = {"command": Command.DRAIN, "length": LONGEST + 1, "address": 1, "address_high": 1 << 31}
-"""Word for each locked register that would run another command, or have this one refused."""
+"""Word for each locked register that would run another command, or cause a refusal."""
 
 
 @pytest.mark.parametrize("ready", [1, pytest.param(0, marks=pytest.mark.slow)], ids=["while it runs", "while it waits"])
 def test_nothing_written_behind_a_command_changes_it(ready):
-    """A write to each register at every distance from 0 cycles, which is as close as the bus allows, to 300."""
+    """A write to each register at every distance from 0 cycles, the closest on the bus, to 300."""
     orders = list(ORDERS)
 
     async def body(ctx, shell, host, seen):
@@ -360,7 +365,7 @@ def test_nothing_written_behind_a_command_changes_it(ready):
                 await ctx.tick().repeat(4)
                 assert await host.status() == BUSY, (name, distance)
                 await end(ctx, shell)
-                # not queued either
+                # not queued
                 await settle(ctx)
                 assert seen["starts"] == [(Command.FILL, 5)], (name, distance)
                 assert ctx.get(shell.control.command) == Command.FILL, (name, distance)
@@ -391,7 +396,7 @@ def test_what_is_written_right_before_a_command_counts(order):
 
 @pytest.mark.parametrize("first", [Command.FILL, 0, 9], ids=["wrong setting", "no command", "unknown command"])
 def test_what_is_written_behind_a_refused_command_counts_after_it(first):
-    """Close behind it a write is ignored, as the command is being checked; from some distance on each one counts."""
+    """Close writes are ignored during the checks; from some distance on each write counts."""
     refused = {Command.FILL: (Error.TOO_LONG, 77)}.get(first, (Error.BAD_COMMAND, first))
     soon = len(CORE.settings) + 7
 

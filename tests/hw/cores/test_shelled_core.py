@@ -22,7 +22,7 @@ from .test_shell import CORE, SIGNATURE, Command, checks
 
 
 class Trainer(wiring.Component):
-    """A trainer that counts the cycles since its reset."""
+    """A trainer that counts the cycles since reset."""
 
     def __init__(self):
         self.count = Signal(16)
@@ -40,15 +40,12 @@ class Core(ShelledCore):
 
     def __init__(self):
         fields = {"registers": CORE, "signature": SIGNATURE, "memory_ports": 0, "address": 40, "monitor": False}
-        spec = SimpleNamespace(**fields, image_beats={})
+        spec = SimpleNamespace(**fields, image_beats={}, checks=checks, products=lambda settings: {})
         self.inside = Trainer()
         super().__init__(spec)
 
     def trainer(self):
         return self.inside
-
-    def checks(self, command, settings):
-        return checks(command, settings)
 
 
 @pytest.mark.parametrize("cycles", [1, 2, RESET_LATENCY + 1, 16])
@@ -63,7 +60,7 @@ def test_an_access_waits_until_the_reset_is_over_and_then_counts(cycles):
         ctx.set(core.reset, 1)
         await ctx.tick().repeat(cycles)
         ctx.set(core.reset, 0)
-        # offered in the first cycle in which a manager may
+        # offered in the first cycle allowed to a manager
         assert await host.post("length", 4) == RESET_LATENCY + 1
         assert ctx.get(core.inside.count) == 1
         await ctx.tick().repeat(4)

@@ -1,36 +1,28 @@
-"""Adapter trainer: the engine, the schedulers that feed it, and the memory system, behind the shell's interface."""
+"""Trainer of adapters: an engine, the schedulers that feed it, and the memory system, behind the shell's interface."""
 
-from collections.abc import Sequence
+from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.axi.bus import ADDRESS_BITS, BEAT, reach
-from ....golden.cores.instantft.registers import REGISTERS, Command, Error
-from ....golden.cores.shell import CoreRegisters
-from ....golden.lora.mapping import AdapterMapping
-from ....golden.rng.urng import UrngSpec
+from ....golden.axi.bus import BEAT, reach
+from ....golden.cores.adapters.registers import RATES, RAW, STOP, WRITE_LOGITS, Command, Error
 from ...axi.memory_port import OFFSET_BITS, beat_number, byte_address
 from ...axi.read_interleave import ReadInterleave
 from ...lora.backward.epoch_loss import EpochLoss
-from ...lora.engine import AdapterEngine
 from ...lora.job.batch_scheduler import BatchScheduler
-from ...lora.job.batch_unpacker import BatchUnpacker
 from ...lora.job.early_stop import StopDecision
-from ...lora.job.parameter_transfer import ParameterTransfer
 from ...lora.job.sample_scheduler import SampleScheduler
-from ...lora.job_interfaces import PLAIN, JobOptions, JobSettings
+from ...lora.job_interfaces import JobOptions, JobSettings
 from ...primitives.fifo import Fifo
 from ..logit_writer import LogitWriter
 from ..memory_system import FIFO_DEPTH, MemorySystem, buses
 from ..shell import Control
-from ..shelled_core import Monitor
+from .adapter_passes import AdapterPasses
 
 WRITES = ("records", "logits", "parameters")
 """Requesters that write, the highest rank first."""
-RATES, STOP = (REGISTERS["mode"].field(name).low for name in ("rates", "stop"))
-"""Bits of `mode`."""
 BEATS_AHEAD = 16
 """Beats of a sample that are still to be taken as the next one is asked for."""
 RECORDS_AHEAD = 4
@@ -46,23 +38,10 @@ class AdapterTrainer(wiring.Component):
 
     Parameters
     ----------
-    registers : CoreRegisters
-        The core's.
-    mapping : AdapterMapping
-    batch, cache_entries : int
-        Most samples of a batch, of the cache; 0 entries: there is none, and records are in Q8.16.
-    ports : int
-        AXI4 ports to the memory outside: batches are read through all of them, all else through the first one.
-    ram_beats : int
-        Beats of the cache RAM on the chip; 0 where the cache is outside.
-    address : int
-        Bits of a byte address.
-    options : JobOptions
-        Rates of batches, an early end, validation.
-    urng : UrngSpec, optional
-        Generator of the random numbers with which updates are rounded.
-    parts : sequence of str
-        Names of the parts whose work the monitor shows, of those in `_work`.
+    spec : AdapterCoreSpec
+        Its batches are read through all AXI4 ports, all else through the first one.
+    passes : AdapterPasses
+        Of the engine.
 
     Attributes
     ----------
@@ -74,32 +53,19 @@ class AdapterTrainer(wiring.Component):
         Updates of the adapters, and work of the parts.
     """
 
-    def __init__(
-        self,
-        registers: CoreRegisters,
-        mapping: AdapterMapping,
-        batch: int,
-        cache_entries: int,
-        ports: int = 1,
-        ram_beats: int = 0,
-        address: int = ADDRESS_BITS,
-        options: JobOptions = PLAIN,
-        urng: UrngSpec | None = None,
-        parts: Sequence[str] = (),
-    ) -> None:
-        self.parts = parts
-        self.mapping, self.most, self.ports, self.ram_beats = mapping, batch, ports, ram_beats
-        bus, address = address, reach(address)
-        self.address = address
-        self.cached, self.options = cache_entries > 0, options
-        self.engine = AdapterEngine(mapping, batch, urng, options.stops)
-        self.samples = SampleScheduler(mapping, batch, cache_entries, Error, ram_beats > 0, address, options)
-        self.batches = BatchScheduler(mapping, batch, address, self.cached, options, ports)
-        self.unpacker = BatchUnpacker(mapping, batch)
-        self.logits = LogitWriter(mapping.logit_beats, address)
-        self.transfer = ParameterTransfer(mapping, address)
+    def __init__(self, spec: Any, passes: AdapterPasses) -> None:
+        self.spec, self.passes, self.sizes, self.engine = spec, passes, passes.sizes, passes.engine
+        self.unpacker, self.transfer = passes.unpacker, passes.transfer
+        sizes, ports, ram_beats = passes.sizes, spec.ports, spec.cache_ram_beats
+        self.address = address = reach(spec.address)
+        self.cached, self.options = spec.cached_samples > 0, JobOptions(spec.rates, spec.early_stop, spec.validation)
+        self.samples = SampleScheduler(
+            sizes, spec.batch, spec.cached_samples, Error, ram_beats > 0, address, self.options
+        )
+        self.batches = BatchScheduler(sizes, spec.batch, address, self.cached, self.options, ports)
+        self.logits = LogitWriter(sizes.logit_beats, address)
         # requesters that read, the highest rank first
-        records = ("scales", "records") if mapping.loads_apart else ("records",)
+        records = ("scales", "records") if sizes.loads_apart else ("records",)
         batches = ("samples", *records)
         self.memory = MemorySystem(
             ("order", "new_samples", *batches, "parameters"),
@@ -113,13 +79,13 @@ class AdapterTrainer(wiring.Component):
             registered=ports > 1,
             ram_beats=ram_beats,
             address=address,
-            bus=bus,
+            bus=spec.address,
         )
         super().__init__(
             {
-                "control": In(Control(registers, bus)),
-                **buses(ports, bus),
-                "monitor": Out(Monitor(mapping.words_per_cycle, parts=len(parts))),
+                "control": In(Control(spec.registers, spec.address)),
+                **buses(ports, spec.address),
+                "monitor": Out(passes.monitor_of(spec)),
             }
         )
 
@@ -135,24 +101,22 @@ class AdapterTrainer(wiring.Component):
         m.d.sync += [
             tune.eq(control.command == Command.TUNE),
             infer.eq(control.command == Command.INFER),
-            raw.eq(control.settings.mode[0] | infer if self.cached else 1),
-            engine.show.eq(control.settings.mode[1] | infer),
+            raw.eq(control.settings.mode[RAW.low] | infer if self.cached else 1),
+            engine.show.eq(control.settings.mode[WRITE_LOGITS.low] | infer),
         ]
         m.d.comb += [
             engine.raw.eq(raw),
             control.counts.saturations.eq(engine.clipped),
             control.counts.misses.eq(self.samples.missed),
-            self.monitor.valid.eq(engine.updates.write),
-            self.monitor.beat.eq(engine.updates.address),
-            self.monitor.data.eq(engine.updates.beats),
         ]
+        self.passes.show(m, self.monitor)
         if self.options.stops:
             self._losses(m, tune)
         waiting, computing = self._compute(m, tune)
         coming = self._record(m, records, waiting)
-        if self.parts:
-            work = self._work(m, computing, coming)
-            m.d.comb += self.monitor.busy.eq(Cat(work[name] for name in self.parts))
+        if self.spec.monitor:
+            work = self.passes.work(m, computing, coming)
+            m.d.comb += self.monitor.busy.eq(Cat(work[name] for name in (*self.spec.turns, *self.spec.beside)))
         self._connect(m, records)
         self._memory(m)
         self._job(m, infer, raw)
@@ -194,50 +158,6 @@ class AdapterTrainer(wiring.Component):
             m.d.sync += half.eq(0)
         return batches_waiting != 0, busy
 
-    def _work(self, m: Module, computing: Value, coming: Value) -> dict[str, Value]:
-        """Tell which parts are at work, by name; the array does the work of one at most.
-
-        words, pauses
-            A new sample runs: a word of the frozen network goes into the array, or none does.
-        forward, head
-            Of a batch: a row of the adapters goes into the array, or the gradients at their hidden values are awaited.
-        backward, update
-            Behind them: a row goes into the array, or none while gradients leave and parameters are updated.
-        gradients
-            Updated parameters are written.
-        record
-            Outputs of a new sample are still to be packed.
-        sample
-            A new sample comes in.
-        load
-            The unpacker takes a beat of a sample, of a record, or of each.
-        unpack
-            Words are written to the batch memory.
-        """
-        engine, run, rows = self.engine, self.engine.batch, self.engine.backward.sequencer
-        # the batch's gradients at the hidden values are known
-        known = Signal()
-        with m.If(run.labels_done):
-            m.d.sync += known.eq(1)
-        with m.If(run.done):
-            m.d.sync += known.eq(0)
-        word, row = engine.forward.array.port.enable, rows.enable | rows.base
-        beats = [self.unpacker.samples, self.unpacker.records]
-        beats += [self.unpacker.scales] if self.mapping.loads_apart else []
-        return {
-            "words": engine.running & word,
-            "pauses": engine.running & ~word,
-            "forward": computing & ~known & row,
-            "head": computing & ~known & ~row,
-            "backward": computing & known & row,
-            "update": computing & known & ~row,
-            "gradients": engine.updates.write.any(),
-            "record": engine.forward.outputs.full.any(),
-            "sample": coming,
-            "load": Cat(one.valid & one.ready for one in beats).any(),
-            "unpack": self.unpacker.rows.enable.any(),
-        }
-
     def _of_half(self, m: Module, half: Value, value: Value, name: str) -> Value:
         """Keep `value`, a member of loaded batches, for the batch in each half; `name` is its registers' prefix."""
         loaded = self.batches.loaded
@@ -255,7 +175,7 @@ class AdapterTrainer(wiring.Component):
             return Value.cast(settings.rate)
         loaded = self.batches.loaded.options.rate
         rate = Signal.like(loaded)
-        m.d.sync += rate.eq(Mux(settings.mode[RATES], self._of_half(m, half, loaded, "rate"), settings.rate))
+        m.d.sync += rate.eq(Mux(settings.mode[RATES.low], self._of_half(m, half, loaded, "rate"), settings.rate))
         return rate
 
     def _losses(self, m: Module, tune: Value) -> None:
@@ -297,7 +217,7 @@ class AdapterTrainer(wiring.Component):
             records.i.payload.eq(beat_number(new.record)),
         ]
         # beats of the sample that comes in, which are still to be taken
-        coming, left = Signal(), Signal(range(self.mapping.forward.sample_beats + 1))
+        coming, left = Signal(), Signal(range(self.sizes.sample_beats + 1))
         m.d.sync += [
             coming.eq((coming | new.start) & ~engine.sample.done),
             left.eq(left - (engine.sample.beats.valid & engine.sample.beats.ready)),
@@ -306,25 +226,23 @@ class AdapterTrainer(wiring.Component):
             self.batches.recorded.eq(engine.record_done),
         ]
         with m.If(new.start):
-            m.d.sync += left.eq(self.mapping.forward.sample_beats)
+            m.d.sync += left.eq(self.sizes.sample_beats)
         return coming
 
     def _connect(self, m: Module, records: Fifo) -> None:
-        """The engine's memories and results; a record's write command goes out with its first beat."""
+        """The engine's inputs and results; a record's write command goes out with its first beat."""
         engine = self.engine
         wiring.connect(m, self.samples.batch, self.batches.batch)
         wiring.connect(m, self.batches.load, self.unpacker.load)
         wiring.connect(m, engine.logits, self.logits.i)
-        wiring.connect(m, self.unpacker.rows, engine.rows)
         wiring.connect(m, self.batches.label, engine.labels)
-        wiring.connect(m, self.transfer.parameters, engine.parameters)
-        wiring.connect(m, self.transfer.adapters, engine.saved)
+        self.passes.connect(m)
         # until a record's first beat is there, others may write
         port, announced = self.memory.records_write, Signal()
         m.d.comb += [
             port.command.valid.eq(records.o.valid & engine.record.valid & ~announced & ~self.batches.settling),
             port.command.payload.address.eq(byte_address(records.o.payload)),
-            port.command.payload.beats.eq(Mux(engine.raw, self.mapping.raw_beats, self.mapping.record_beats)),
+            port.command.payload.beats.eq(Mux(engine.raw, self.sizes.raw_beats, self.sizes.record_beats)),
             records.o.ready.eq(port.command.valid & port.command.ready),
             self.batches.settled.eq(self.memory.settled),
         ]
@@ -337,7 +255,7 @@ class AdapterTrainer(wiring.Component):
     def _memory(self, m: Module) -> None:
         """Connect the requesters and the buses."""
         memory, control = self.memory, self.control
-        for bus in buses(self.ports, self.address):
+        for bus in buses(self.spec.ports, self.address):
             wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
         wiring.connect(m, self.samples.order_read, memory.order_read)
         wiring.connect(m, self.transfer.read, memory.parameters_read)
@@ -347,7 +265,7 @@ class AdapterTrainer(wiring.Component):
         wiring.connect(m, memory.new_samples_read.beats, self.engine.sample.beats)
         wiring.connect(m, self.batches.sample_command, self._batch_read(m, "samples", self.unpacker.samples))
         wiring.connect(m, self.batches.record_command, self._batch_read(m, "records", self.unpacker.records))
-        if self.mapping.loads_apart:
+        if self.sizes.loads_apart:
             wiring.connect(m, self.batches.scale_command, self._batch_read(m, "scales", self.unpacker.scales, False))
         m.d.comb += [memory.stop.eq(control.abort), memory.hold.eq(control.hold), control.quiet.eq(memory.quiet)]
         m.d.comb += [
@@ -358,17 +276,17 @@ class AdapterTrainer(wiring.Component):
 
     def _batch_read(self, m: Module, name: str, beats: stream.Interface, buffered: bool = True) -> stream.Interface:
         """Give the beats that a requester reads, of several ports in the order of its commands, which are returned."""
-        memory, mapping = self.memory, self.mapping
+        memory, sizes, ports = self.memory, self.sizes, self.spec.ports
         first: wiring.PureInterface = getattr(memory, f"{name}_read")
-        if self.ports == 1:
+        if ports == 1:
             wiring.connect(m, first.beats, beats)
             return first.command
         # of raw records, values; of others their scales or their codes
-        records = max(mapping.raw_beats, mapping.code_beats, mapping.scale_beats)
-        most = {"samples": mapping.forward.sample_beats, "records": records, "scales": mapping.scale_beats}[name]
-        m.submodules[f"{name}_interleave"] = both = ReadInterleave(self.ports, self.address, most, direct=True)
+        records = max(sizes.raw_beats, sizes.code_beats, sizes.scale_beats)
+        most = {"samples": sizes.sample_beats, "records": records, "scales": sizes.scale_beats}[name]
+        m.submodules[f"{name}_interleave"] = both = ReadInterleave(ports, self.address, most, direct=True)
         m.d.comb += both.port.eq(self.batches.port)
-        for port in range(self.ports):
+        for port in range(ports):
             wiring.connect(m, getattr(both, f"port{port}"), getattr(memory, f"{name}_read{port or ''}"))
         if buffered:
             m.submodules[f"{name}_beats"] = fifo = Fifo(8 * BEAT, FIFO_DEPTH)
@@ -381,18 +299,18 @@ class AdapterTrainer(wiring.Component):
     def _job(self, m: Module, infer: Value, raw: Value) -> None:
         """Give the job to the schedulers."""
         control, settings = self.control, self.control.settings
-        job = JobSettings(self.most, self.address, self.options).create()
+        job = JobSettings(self.spec.batch, self.address, self.options).create()
         if self.options.stops:
-            m.d.comb += job.options.stop.eq(settings.mode[STOP] & ~infer)
+            m.d.comb += job.options.stop.eq(settings.mode[STOP.low] & ~infer)
         if self.options.rates:
-            m.d.comb += job.options.rates.eq(settings.mode[RATES] & ~infer)
+            m.d.comb += job.options.rates.eq(settings.mode[RATES.low] & ~infer)
         if self.options.validates:
             m.d.comb += job.options.validation_samples.eq(Mux(infer, 0, settings.validation_samples))
         m.d.comb += [
             job.start.eq(control.start & ((control.command == Command.TUNE) | (control.command == Command.INFER))),
             job.infer.eq(infer),
             job.raw.eq(raw),
-            job.cache.eq(0 if self.ram_beats else settings.cache),
+            job.cache.eq(0 if self.spec.cache_ram_beats else settings.cache),
             job.batch.eq(settings.batch),
         ]
         for name in ("samples", "order", "cache_entries", "samples_per_epoch", "epochs"):
@@ -412,7 +330,6 @@ class AdapterTrainer(wiring.Component):
         m.d.comb += [
             self.logits.start.eq(control.start),
             self.logits.address.eq(settings.logits),
-            transfer.clearing.eq(self.engine.clearing),
             transfer.address.eq(Mux(control.command == Command.LOAD, settings.parameters, settings.adapters)),
             control.ready.eq(samples.ready),
         ]

@@ -1,0 +1,25 @@
+"""A core that trains adapters: an engine's passes times a trainer, inside the shell."""
+
+from typing import Any, ClassVar
+
+from ..shelled_core import ShelledCore
+from .adapter_passes import AdapterPasses
+from .trainer import AdapterTrainer
+
+
+class AdapterCore(ShelledCore):
+    """Core of an `AdapterCoreSpec`, which names its engine; see `ShelledCore`.
+
+    A reset after a fault forgets the cache.
+    """
+
+    passes: ClassVar[type[AdapterPasses]]
+    """Passes of the engine."""
+
+    def __init__(self, spec: Any) -> None:
+        self.spec = spec
+        super().__init__(spec, self.passes.monitor_of(spec))
+
+    def trainer(self) -> AdapterTrainer:
+        """Build the trainer with its engine."""
+        return AdapterTrainer(self.spec, self.passes(self.spec))
