@@ -1,7 +1,7 @@
-"""Host and memory of cocotbext-axi around a core, which play a script of accesses and waits.
+"""Host and memory of cocotbext-axi around a core, playing a script of accesses and waits.
 
-Runs in the simulator. Nothing of fabtune is imported: the plan says what to write, what must be read, and which bytes
-are in memory; pauses on every channel are cocotbext-axi's, drawn with Python's own generator.
+Runs in the simulator without any import of fabtune: the plan gives the writes, expected reads and memory contents.
+cocotbext-axi's pauses on every channel come from Python's generator.
 """
 
 import itertools
@@ -20,13 +20,13 @@ MEMORY = 1 << 40
 
 
 def pauses(own, share):
-    """Runs of one to nine cycles in which a channel pauses or not."""
+    """Random runs of one to nine cycles with or without a pause of a channel."""
     while True:
         yield from itertools.repeat(own.random() < share, own.randint(1, 9))
 
 
 class Player:
-    """Steps of a script, one after the other."""
+    """Steps of a script, in sequence."""
 
     def __init__(self, dut, plan):
         self.dut, own, share = dut, random.Random(plan["seed"]), plan["pauses"]
@@ -42,7 +42,7 @@ class Player:
                 getattr(model.read_if, channel).set_pause_generator(pauses(random.Random(own.random()), share))
 
     async def write(self, address, data, response):
-        """Write bytes within a word; neighbours are not strobed."""
+        """Write bytes within a word; other bytes are not strobed."""
         answer = await self.host.write(address, bytes.fromhex(data))
         assert int(answer.resp) == response, f"write of {address:#x}: response {int(answer.resp)}, not {response}"
 
@@ -68,7 +68,7 @@ class Player:
 
 @cocotb.test()
 async def script(dut):
-    """Reset, then every step; what is in the kept regions afterwards goes to the results."""
+    """Reset, then every step; the final contents of the kept regions are the results."""
     plan = json.loads(Path(os.environ["FABTUNE_PLAN"]).read_text())
     dut.aresetn.value = 0
     Clock(dut.aclk, PERIOD_NS, "ns").start()

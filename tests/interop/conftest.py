@@ -1,4 +1,4 @@
-"""The modules beside the tests: importable here, and in a simulator that a test starts."""
+"""Modules of this folder: importable here, and in simulators that tests start."""
 
 import os
 import sys
@@ -12,6 +12,6 @@ sys.path.append(FOLDER)
 
 @pytest.fixture
 def importable_bench(monkeypatch):
-    """Let a simulator that is started find the cocotb benches of this folder."""
+    """Let a started simulator find the cocotb benches of this folder."""
     found = os.environ.get("PYTHONPATH")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([FOLDER, *([found] if found else [])]))

@@ -1,6 +1,6 @@
-"""Memory images of both cores, written and read as docs/memory-images.md says and nothing else.
+"""Memory images of both cores, written and read only by the rules of docs/memory-images.md.
 
-`numpy` and the page: no layout, mapping or size comes from golden. A network is a list of `Stage`.
+Only `numpy` and the page: no layout, mapping or size comes from golden. A network is a list of `Stage`.
 """
 
 from math import ceil, prod
@@ -14,7 +14,7 @@ BEAT = 16
 
 
 class Stage(NamedTuple):
-    """A layer with weights, as a network's description in one line says it."""
+    """A layer with weights, from a network's one-line description."""
 
     inputs: tuple  # (channels, height, width) or (features,)
     outputs: tuple  # behind ReLU and pooling
@@ -35,7 +35,7 @@ class Stage(NamedTuple):
 def stages_of(network):
     """Stages of a description."""
     beside = [set(own) for one in network.stages for own in (one.source, one.residual or ()) if len(own) > 1]
-    # regions that have a tensor in common are one
+    # regions with a common tensor are merged
     for one in beside * 2:
         for other in beside:
             if one & other:
@@ -61,14 +61,14 @@ def stages_of(network):
 
 
 def beats(data):
-    """Fill bytes up to whole beats with zeros."""
+    """Pad bytes to whole beats with zeros."""
     return data + bytes(-len(data) % BEAT)
 
 
 def place_in_group(stages, at, lanes, halved=False, further=0, right=0):
-    """Place of each weight of an output, in PyTorch's order, among the lanes x words of its group; and the words.
+    """Index of each weight of an output, in PyTorch's order, among the lanes x words of its group; and the words.
 
-    The window has `further` columns more than the kernel, which begins `right` columns behind its first one.
+    The window has `further` columns more than the kernel; the kernel begins `right` columns after the window's first.
     """
     stage = stages[at]
     of_sum = lanes // 2 if halved else lanes
@@ -95,9 +95,9 @@ def place_in_group(stages, at, lanes, halved=False, further=0, right=0):
 
 
 def paired_stages(stages, lanes, columns, perturbed):
-    """Convolutions whose words are of two pixels, with columns of the input and of the array between these.
+    """Convolutions with words of two pixels, with the columns of the input and of the array between the pixels.
 
-    In the image of zotrain, whose weights are `perturbed`, there are fewer of them.
+    zotrain's image, with `perturbed` weights, has fewer of them.
     """
     found = {}
     for at, one in enumerate(stages):
@@ -121,7 +121,7 @@ def paired_stages(stages, lanes, columns, perturbed):
 
 
 def halved_stages(stages, lanes, columns, pairs):
-    """Numbers of the convolutions whose lanes have halves with sums of their own."""
+    """Indices of the convolutions whose lanes have halves with separate sums."""
     cycles, saved = 0, {}
     for at, one in enumerate(stages):
         if at in pairs:
@@ -140,7 +140,7 @@ def halved_stages(stages, lanes, columns, pairs):
 
 
 def write_parameters(stages, weights, biases, lanes, columns, perturbed):
-    """Image of all weights, each (outputs, inputs...), then all biases; `perturbed`: that of zotrain."""
+    """Image of all weights, each (outputs, inputs...), then all biases; `perturbed` for zotrain's image."""
     words, ends = [], []
     pairs = paired_stages(stages, lanes, columns, perturbed)
     for at, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
@@ -177,7 +177,7 @@ def write_parameters(stages, weights, biases, lanes, columns, perturbed):
 
 
 def bias_groups(bias, columns):
-    """Biases of each group of outputs, filled up to whole beats."""
+    """Biases of each group of outputs, padded to whole beats."""
     filled = np.pad(bias, (0, -len(bias) % columns)).astype("<i2")
     return [beats(filled[o : o + columns].tobytes()) for o in range(0, len(filled), columns)]
 
@@ -189,7 +189,7 @@ def write_samples(samples, as_bytes):
 
 
 def write_order(batches):
-    """Image of instantft's order list, (indices, labels) of each batch."""
+    """Image of instantft's sample schedule, (indices, labels) of each batch."""
     return b"".join(
         beats(b"".join((int(i) | int(label) << 24).to_bytes(4, "little") for i, label in zip(*batch, strict=True)))
         for batch in batches
@@ -197,7 +197,7 @@ def write_order(batches):
 
 
 def write_steps(steps, batch):
-    """Image of zotrain's order list, (rate, indices, labels) of each step."""
+    """Image of zotrain's sample schedule, (rate, indices, labels) of each step."""
     image = b""
     for rate, indices, labels in steps:
         words = [rate | (len(indices) - 1) << 16]
@@ -217,7 +217,7 @@ def read_logits(image, classes):
 
 
 def tensor_words(blocks, length, lanes):
-    """Words of a tensor of so many NF4 blocks of a length: (first value, number of values)."""
+    """Words of a tensor with a number of NF4 blocks of a length: (first value, number of values)."""
     words, first = [], 0
     while first < blocks * length:
         end = min(first + lanes, blocks * length, (first // length + 4) * length)
@@ -227,19 +227,19 @@ def tensor_words(blocks, length, lanes):
 
 
 def tensors(stages):
-    """Blocks and values of each: of the outputs of each stage, the last of which are the logits."""
+    """Blocks and values of each tensor: outputs of each stage, the logits last."""
     shapes = [one.outputs for one in stages]
     return [(shape[0], prod(shape[1:])) if len(shape) == 3 else (1, *shape) for shape in shapes]
 
 
 def adapter_inputs(stages, rank, lanes, tuned, together):
-    """Words of each adapter's input, and whether a row with a 1 comes behind them."""
+    """Words of each adapter's input, and whether a row with a 1 follows."""
     of_tensors = [tensor_words(*one, lanes) for one in tensors(stages)]
     words = []
     for stage in stages:
         own = []
         for part in stage.parts:
-            # each part begins with a row
+            # each part begins on a new row
             own += [(0, 0)] * (-len(own) % together)
             own += of_tensors[part] if part >= 0 else tensor_words(1, prod(stages[0].inputs), lanes)
         words.append(own)
@@ -249,7 +249,7 @@ def adapter_inputs(stages, rank, lanes, tuned, together):
 
 
 def words_of_a_row(rank, columns):
-    """Words of an input that stand side by side in a row of A."""
+    """Words of an input within a row of A."""
     rounded = 1
     while rounded < rank:
         rounded *= 2
@@ -309,13 +309,13 @@ LEVELS = (
 
 
 def nf4_values(codes, scales):
-    """Values of codes as docs/nf4.md has them: levels of 16 fraction bits times scale, half to even."""
+    """Values of codes by docs/nf4.md: levels with 16 fraction bits times scale, half to even."""
     products = np.rint(np.array(LEVELS) * 65536).astype(np.int64)[codes] * scales.astype(np.int64)
     return np.rint(products / 65536).astype(np.int64)  # products have fewer than 53 bits
 
 
 def read_records(stages, image, lanes):
-    """Values of each record in NF4, (records, values), and the codes that fill up its words."""
+    """Values of each record in NF4, (records, values), and the codes that pad the words."""
     words = [(tensor, *word) for tensor, one in enumerate(tensors(stages)) for word in tensor_words(*one, lanes)]
     code_bytes = len(beats(bytes(lanes // 2)))
     blocks = [count for count, _ in tensors(stages)]
@@ -345,7 +345,7 @@ def read_raw_records(stages, image, lanes):
 
 
 def delta_rows(stages, lanes, columns):
-    """Rows of deltas, where they are not folded."""
+    """Rows of unfolded deltas."""
     pairs = paired_stages(stages, lanes, columns, perturbed=True)
 
     def rows(parts):
@@ -391,7 +391,7 @@ class Slope(NamedTuple):
 
 
 def read_slopes(image, sizes, batch):
-    """Records of slopes with so many samples each."""
+    """Records of projected gradients with these numbers of samples."""
     room = ceil(4 * batch / BEAT) * BEAT
     found = []
     for number, size in enumerate(sizes):

@@ -1,6 +1,6 @@
-"""Registers of a core as its SystemRDL says, elaborated by systemrdl-compiler: expectations and access sequences.
+"""Registers of a core from SystemRDL, elaborated by systemrdl-compiler: expectations and access sequences.
 
-Nothing of fabtune is imported.
+No import of fabtune.
 """
 
 import random
@@ -11,9 +11,9 @@ from systemrdl.rdltypes import OnWriteType
 OKAY, SLVERR = 0, 2
 WORD = 4
 WAITED = 40
-"""Reads, each of some cycles, in which a soft reset of an idle core ends."""
+"""Reads, each of some cycles, within which a soft reset of an idle core ends."""
 APERTURE = 256
-"""Bytes of the registers' address space, as docs/blocks/axi/axi_registers.md says."""
+"""Bytes of the registers' address space, from docs/blocks/axi/axi_registers.md."""
 
 
 def elaborated(path):
@@ -24,12 +24,12 @@ def elaborated(path):
 
 
 def place(field):
-    """Mask of a field in its register."""
+    """Mask of a field in the register."""
     return ((1 << field.width) - 1) << field.low
 
 
 class RegisterModel:
-    """Registers of an idle core, by the elaborated description alone."""
+    """Registers of an idle core, from the elaborated description alone."""
 
     def __init__(self, top):
         self.registers = {register.absolute_address: register for register in top.registers()}
@@ -46,7 +46,7 @@ class RegisterModel:
         return self.registers[self.address[name]].get_child_by_name(field)
 
     def codes(self, path):
-        """Codes of the enumeration that a field has, by name."""
+        """Codes of a field's enumeration, by name."""
         return {name: code.value for name, code in self.field(path).get_property("encode").members.items()}
 
     def writable(self, register):
@@ -54,7 +54,7 @@ class RegisterModel:
         return [field for field in register.fields() if field.is_sw_writable]
 
     def requests(self, address):
-        """Fields of an address, if any, that software sets and the core clears."""
+        """Fields of an address that software sets and the core clears."""
         register = self.registers.get(address)
         return [field for field in register.fields() if field.get_property("hwclr")] if register else []
 
@@ -97,7 +97,7 @@ class RegisterModel:
 
 
 class Sequence:
-    """Steps for `bench_axi`, with what the description expects of each."""
+    """Steps for `bench_axi`, with the description's expectation of each step."""
 
     def __init__(self, model, seed):
         self.model, self.steps, self.random = model, [], random.Random(seed)
@@ -118,7 +118,7 @@ class Sequence:
             self.read(address)
 
     def idle(self, walking):
-        """Every register of a core that runs nothing; a one and a zero walk through so many registers."""
+        """Every register of an idle core; a walking one and a walking zero through a number of registers."""
         starts = self.model.address["command"]
         self.read_all()
         settings = [
@@ -141,13 +141,13 @@ class Sequence:
         self.read_all()
         for address in self.random.sample(range(0, APERTURE, WORD), APERTURE // WORD):
             if address not in settings and address != starts:
-                # of a request all bits but those that make it
+                # of a request field all bits except the requesting bits
                 bits = sum(place(field) for field in self.model.requests(address))
                 self.write(address, self.random.getrandbits(32) & ~bits)
         self.read_all()
 
     def soft_reset(self):
-        """A request that is pending, as all is before it; then every register has its reset value."""
+        """A reset request on changed registers; then every register has its reset value."""
         model = self.model
         address = model.address["soft_reset"]
         for value, lane, size in ((0, 0, 4), (0xFFFFFFFE, 0, 4), (1 << 8, 1, 3)):
@@ -162,7 +162,7 @@ class Sequence:
         self.steps.append(("interrupt", 0, 4))
 
     def refused(self):
-        """A code that no command has: the core's answer in status, the event, its interrupt and how it is cleared."""
+        """A code without a command: the core's answer in status, the event, the interrupt, and the clearing."""
         model = self.model
         codes = model.codes("command.value")
         event, status = model.address["interrupt"], model.address["status"]
@@ -180,7 +180,7 @@ class Sequence:
             model.values[model.address["error_address"]] = code
             for address in (status, event, model.address["error_address"], model.address["error_address_high"]):
                 self.read(address)
-            # neither zeros nor other bytes clear it; without the enable the line is low and the bit stays
+            # neither zeros nor other bytes clear the bit; without the enable the line is low and the bit stays
             for value, lane, size in ((0, 0, 4), (0xFFFFFF00, 1, 3), (0xFFFFFFFE, 0, 4)):
                 self.write(event, value, lane, size)
                 self.read(event)

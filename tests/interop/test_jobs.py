@@ -1,7 +1,7 @@
 """Whole jobs on both emitted cores, driven by cocotbext-axi from the SystemRDL and the pages alone.
 
-Addresses, codes and reset values come from the registers' SystemRDL, images are written and read as
-docs/memory-images.md says. No driver, layout or bench of fabtune takes part; golden gives the numbers that must result.
+Addresses, codes and reset values come from the registers' SystemRDL; images follow docs/memory-images.md. No driver,
+layout or bench of fabtune takes part; golden gives the expected numbers.
 """
 
 import random
@@ -28,7 +28,7 @@ from ..small_cores import instantft, zotrain
 
 pytestmark = pytest.mark.usefixtures("importable_bench")
 
-# those of tests/sim/cores, whose builds are shared
+# cores of tests/sim/cores, with shared builds
 ADAPTERS = instantft()
 ZEROTH = zotrain()
 PATIENCE = 400_000
@@ -37,7 +37,7 @@ ALL = (1 << 32) - 1
 
 
 class Host:
-    """Script of a host that knows the SystemRDL: registers by name, regions at any multiple of a beat."""
+    """Script of a host that knows only the SystemRDL: registers by name, regions at any multiple of a beat."""
 
     def __init__(self, spec, folder, seed):
         documents = spec.documents()
@@ -58,7 +58,7 @@ class Host:
         self.script.append(("read", self.model.address[name], OKAY, mask, int(value)))
 
     def region(self, register, size, image=b""):
-        """Choose a place for a region, fill it, and write its address; the place."""
+        """Choose an address for a region, fill the region, and write the address register; the address."""
         address = self.free
         self.free += -(-size // 16) * 16 + 16 * self.random.randrange(1, 300)
         if image:
@@ -72,7 +72,7 @@ class Host:
         return self.region(register, len(image), image)
 
     def keep(self, name, address, size):
-        """Bytes that are read from memory at the end."""
+        """Bytes to read from memory at the end."""
         self.kept[name] = (address, size)
 
     def run(self, command, locked=(), **counters):
@@ -92,7 +92,7 @@ class Host:
             self.read(name, value)
 
     def played(self, spec, pauses):
-        """Play the script: what is in memory afterwards, by name."""
+        """Play the script; final memory contents, by name."""
         plan = {"seed": self.random.random(), "pauses": pauses, "script": self.script, "kept": self.kept}
         run = simulate(emit(spec), plan, "verilator", bench="bench_axi")
         assert run.failures == ()
@@ -100,7 +100,7 @@ class Host:
 
 
 def network_of(spec, rng):
-    """Random parameters of the spec's network, and the bytes of its image."""
+    """Random parameters of the spec's network, and the bytes of the image."""
     frozen = [
         StageIntegers(
             Q4_12.from_float(rng.normal(0, (2 / np.prod(one.weight_shape[1:])) ** 0.5, one.weight_shape)),
@@ -256,7 +256,7 @@ def test_with_other_pauses(name, seed, pauses, tmp_path):
 
 @pytest.mark.slow
 def test_a_wrong_byte_in_an_image_is_seen(tmp_path):
-    """One bit of one weight: what depends on it differs, and nothing else objects."""
+    """One bit of one weight: only dependent results differ, without any error."""
 
     def change(script):
         at = next(number for number, step in enumerate(script) if step[0] == "put")

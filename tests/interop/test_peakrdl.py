@@ -1,4 +1,4 @@
-"""The SystemRDL of the cores through PeakRDL's generators: the same registers as fabtune's own header and IP-XACT."""
+"""The cores' SystemRDL through PeakRDL's generators: the registers equal fabtune's header and IP-XACT."""
 
 import re
 from xml.etree import ElementTree as ET
@@ -12,7 +12,7 @@ from register_model import elaborated
 from ..small_cores import instantft, zostream, zotrain
 
 DIGEST = "(?:_[A-Z0-9_]*_[0-9A-F]{8})?"
-"""Digest that PeakRDL puts behind the name of a type that is not used again, as a regular expression."""
+"""Digest, as a regular expression, that PeakRDL appends to the name of a type that is not reused."""
 CORES = {"instantft": instantft(), "zotrain": zotrain(), "zostream": zostream()}
 
 
@@ -24,7 +24,7 @@ def described(name, folder):
 
 
 def own_macros(name):
-    """Macros of fabtune's header, without its prefix, with their values."""
+    """Macros of fabtune's header, without the prefix, with values."""
     (file,) = (one for one in CORES[name].documents() if one.endswith(".h"))
     found = re.findall(r"#define (\w+) (0x[0-9A-F]+|\d+)u", CORES[name].documents()[file])
     prefix = f"{CORES[name].registers.name.upper()}_"

@@ -1,4 +1,4 @@
-"""Registers by their SystemRDL: accesses generated from it on the emitted cores, and the C header beside it.
+"""Registers by SystemRDL: generated accesses on the emitted cores, and comparison with the C header.
 
 systemrdl-compiler reads the text, cocotbext-axi drives the core. Of fabtune only the emitted text takes part.
 """
@@ -25,7 +25,7 @@ CORES = {
     "zotrain": zotrain(),
     "zostream": zostream(),
 }
-"""Those of tests/sim/cores, whose builds are shared."""
+"""Cores of tests/sim/cores, with shared builds."""
 
 
 PARAMETERS = "; } value[31:0];\n    } parameters @"
@@ -33,7 +33,7 @@ SAMPLES = "hw = r; reset = 32'h0; } value[31:0];\n    } samples @"
 
 
 def described(name, folder, change=lambda text: text):
-    """The core's description, as `fabtune emit` writes it, elaborated."""
+    """The core's elaborated description, as written by `fabtune emit`."""
     documents = CORES[name].documents()
     (file,) = (one for one in documents if one.endswith(".rdl"))
     path = Path(folder, file)
@@ -88,14 +88,14 @@ def test_another_description_is_seen(old, new, tmp_path, fast_simulator):
 
     sequence = Sequence(RegisterModel(described("instantft", tmp_path, change)), seed=3)
     sequence.idle(walking=0)
-    # whose registers are the same
+    # cores with equal registers
     (failure,) = play(InstantftSpec(**ADAPTERS), sequence.steps, pauses=0, simulator=fast_simulator)
     assert "script: " in failure
 
 
 @pytest.mark.parametrize("name", CORES)
 def test_the_header_says_the_same(name, tmp_path):
-    """A C program prints every macro and code of the header; each is found in the description, and nothing else."""
+    """A C program prints every macro and code of the header; the description has exactly these."""
     top = described(name, tmp_path)
     prefix = top.inst_name.upper()
     documents = CORES[name].documents()
@@ -137,7 +137,7 @@ def test_settings_are_locked_while_a_command_runs(tmp_path):
 
 
 def test_any_map_is_compiled(tmp_path):
-    """Names that are words of the language, gaps between fields, reset values, a lock without a busy bit."""
+    """Names that are keywords, gaps between fields, reset values, a lock without a busy bit."""
     registers = RegisterMap(
         "signal",
         (

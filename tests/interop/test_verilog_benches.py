@@ -1,6 +1,6 @@
-"""Verilog test benches that were written from the blocks' pages alone: in Icarus and in Verilator, and with faults.
+"""Verilog test benches written from the blocks' pages alone: in Icarus and in Verilator, and with faults.
 
-Nothing of fabtune takes part but the emitted Verilog: ports, timing and expected words are those of the page.
+Of fabtune only the emitted Verilog takes part: ports, timing and expected words come from the page.
 """
 
 import os
@@ -25,7 +25,7 @@ SETTINGS = {
     "axi_read": ["data=64", "burst=16", "depth=64"],
     "axi_registers": ["signature=0x12345678"],
 }
-"""Settings for which each bench is written."""
+"""Settings of each bench."""
 FAULTS = {
     "urng": (["taps=8,7,6,1"], "numbers differ"),
     "perturb": (["rounding=truncate"], "weights differ"),
@@ -34,11 +34,11 @@ FAULTS = {
     "axi_read": (["burst=32"], "border crossed"),
     "axi_registers": (["signature=0x12345679"], "a word differs"),
 }
-"""Other settings, or a constant in the Verilog that becomes one less, and the objection that they must meet."""
+"""Other settings, or a Verilog constant reduced by 1, and the objection that each must raise."""
 
 
 def run(name, verilog, simulator, folder):
-    """Build a bench around a block's Verilog, run it, and return the last line that it prints."""
+    """Build a bench around a block's Verilog and run the bench; the last printed line."""
     source = folder / f"{name}.v"
     source.write_text(verilog)
     sources = [str(source), str(FOLDER / f"{name}.v")]

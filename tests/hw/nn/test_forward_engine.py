@@ -29,7 +29,7 @@ def parameters(mapping, rng):
 
 
 def outputs(mapping, frozen, samples):
-    """What golden finds for the outputs of each stage, flat."""
+    """Golden's outputs of each stage, flat."""
     found = run(mapping.network_stages, frozen, samples, product_of("int64"), Narrower())
     return [one.reshape(-1).tolist() for one in found]
 

@@ -1,4 +1,4 @@
-"""The sequencer's addresses are those of the stages' loops, walked in plain Python."""
+"""The sequencer's addresses equal the stages' loops in plain Python."""
 
 import itertools
 from collections import deque
@@ -44,7 +44,7 @@ def expected(mapping, number, buffer):
     for turn in itertools.product(*(range(count) for count in reversed(counts))):
         *groups, y, x, dy, dx = turn[: -stage.inner]
         inside = list(zip(turn[-stage.inner :], reversed(counts[: stage.inner]), strict=True))
-        # of several groups of a convolution each has so many turns
+        # each of several groups of a convolution has this number of iterations
         group = sum(at * size for at, size in zip(groups, (counts[stage.inner + 4], 1)[-len(groups) :], strict=True))
         word_in_sum = reduce(lambda found, loop: found * loop[1] + loop[0], inside, 0)
         address = base + sum(at * stride for at, stride in zip(reversed(turn), strides, strict=True))
@@ -61,7 +61,7 @@ def expected(mapping, number, buffer):
 
 
 def full_until(dut, full):
-    """Bench in the background: bits of `full` are 1 before a cycle, by bit."""
+    """Background bench: bits of `full` are 1 before a cycle, by bit."""
 
     async def bench(ctx):
         for cycle in itertools.count():
@@ -72,7 +72,7 @@ def full_until(dut, full):
 
 
 def word_of(values):
-    """A word as `expected` has it."""
+    """A word in the form of `expected`."""
     *word, pool = values
     return (*word, pool["first"], pool["last"], pool["target"], pool["mask"])
 
@@ -132,7 +132,7 @@ def test_overlapping_stages_issue_the_same_words(name):
 
 
 def test_overlapping_stages_follow_each_other_after_their_pauses():
-    """Also two samples; each stage is filled as long after its last word as if it had been waited for."""
+    """Also two samples; each stage is filled as long after its last word as without overlap."""
     mapping, drain, pauses = VARIATIONS["base"], 40, (3, 0, 5)
     dut, stages = OverlappingSequencer(mapping, drain, pauses), 2 * mapping.stages
 
@@ -157,7 +157,7 @@ def test_overlapping_stages_follow_each_other_after_their_pauses():
             assert words[first] - cycles[-1] == pause
     assert seen.words("filled") == [1, 2, 4] * 2
     assert seen.cycles("issued") == [words[mapping.cycles - 1] - 1, words[-1] - 1]
-    # the first stage alone reads the sample
+    # only the first stage reads the sample
     assert seen.cycles("consumed") == [words[at + mapping.stages[0].cycles - 1] - 1 for at in (0, mapping.cycles)]
     assert seen.cycles("done") == [filled[2], filled[5]]
 
@@ -166,7 +166,7 @@ PAIRED = replace(VARIATIONS["base"], sides=2)
 
 
 def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
-    """Words of each sample's sides and stages with their cycles, in order; cycles of `filled` by its bit, of `done`."""
+    """Words of each sample's signs and stages with cycles, in order; cycles of `filled` by bit, and of `done`."""
     dut, runs, filled = AlternatingSequencer(mapping, drain), [], {}
 
     async def body(bench):
@@ -203,7 +203,9 @@ def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
 
 
 def of_side(mapping, number, side, words):
-    """Words of a stage with the addresses of a side: its outputs and what it reads of them have their own regions."""
+    """Words of a stage with the addresses for a perturbation sign: separate regions for outputs and for reads of
+    outputs.
+    """
     apart = side * mapping.side_values
     return [(address + (apart if number else 0), *rest, target + apart, mask) for address, *rest, target, mask in words]
 
@@ -249,7 +251,7 @@ def test_a_side_waits_until_its_outputs_are_written_and_the_other_one_fills_the_
         for stage in range(3)
         for side in range(2)
     }
-    # states of the sequencer between two runs: wait, begin, first; a wait is left a cycle after the outputs are written
+    # states of the sequencer between two runs: wait, begin, first; a wait ends a cycle after the outputs are written
     assert spans[0, 1][0] == spans[0, 0][1] + 4
     for stage in (1, 2):
         for side in range(2):

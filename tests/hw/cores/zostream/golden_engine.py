@@ -150,7 +150,7 @@ class GoldenEngine:
         return clipped
 
     async def move(self, ctx, table, part, operations, moved):
-        """Request offsets of a part's tensors in some operations, and move the parameters for both perturbation signs."""
+        """Request offsets of a part's tensors in some operations, and move both perturbation signs' parameters."""
         port, offsets = self.port, np.zeros((2, part.words, self.numbers), np.int64)
         own = {name: place for name, place in part.order.places.items() if name[0] in operations}
         for name, place in own.items():
