@@ -320,7 +320,27 @@ class AdapterMapping:
         inputs = tuple(stage.inputs for stage in self.forward.network_stages[self.first :])
         return AdapterSizes(inputs, self.classes, self.rank)
 
-    # -- sizes in the memory outside, in beats ---------------------------------------------------------------------
+    # -- sizes in the memory outside, in beats: `RecordSizes` --------------------------------------------------------
+
+    @property
+    def sample_beats(self) -> int:
+        """Beats of a sample."""
+        return self.forward.sample_beats
+
+    @property
+    def _unread_words(self) -> int:
+        """Words of a record that no adapter reads, at its begin."""
+        return sum(len(words) for words in self.record_words[: self.first_record])
+
+    @property
+    def unread_beats(self) -> int:
+        """Beats of codes of outputs that no adapter reads, at a record's begin."""
+        return self._unread_words * self.word_codes
+
+    @property
+    def unread_raw_beats(self) -> int:
+        """Beats of outputs in Q8.16 that no adapter reads, at a record's begin."""
+        return self._unread_words * self.lanes // 4
 
     @property
     def word_codes(self) -> int:

@@ -47,6 +47,10 @@ class JobLayout:
             return Region("adapters", self.mapping.adapter_beats * BEAT)
         return Region.containing("adapters", adapters_image(self.mapping, adapters))
 
+    def adapters_of(self, image: Bytes) -> Adapters:
+        """Adapters from their image."""
+        return adapters_of(self.mapping, image)
+
     def samples(self, inputs: NDArray[np.integer]) -> Region:
         """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core was generated."""
         return Region.containing("samples", samples_image(self.mapping.forward, inputs))
@@ -68,6 +72,20 @@ class JobLayout:
     def logits(self, entries: int) -> Region:
         """Logits of so many order entries; a single unused beat for 0."""
         return Region("logits", max(entries * self.mapping.logit_beats, 1) * BEAT)
+
+    def logits_image(self, logits: Integers) -> Bytes:
+        """Logits, (entries, classes) in Q8.16, as the core writes them: 4 bytes a class, each entry on a beat."""
+        padded = np.pad(logits, ((0, 0), (0, self.mapping.logit_beats * BEAT // 4 - logits.shape[1])))
+        return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)
+
+    def logits_of(self, image: Bytes) -> Integers:
+        """Logits from their image: (entries, classes) in Q8.16."""
+        words = image.view("<i4").reshape(-1, self.mapping.logit_beats * BEAT // 4)
+        return words[:, : self.mapping.classes].astype(np.int64)
+
+    def records_image(self, codec: Codec, records: Records) -> Bytes:
+        """Records of the cache, see `records_image`."""
+        return records_image(self.mapping, codec, records)
 
     def _records_bytes(self, entries: int, raw: bool) -> int:
         return entries * (self.mapping.raw_beats if raw else self.mapping.record_beats) * BEAT
@@ -147,18 +165,6 @@ def records_image(mapping: AdapterMapping, codec: Codec, records: Records) -> By
     packed = (nibbles[..., ::2] | nibbles[..., 1::2] << 4).astype(np.uint8).reshape(len(codes), -1)
     padded = np.pad(scales, ((0, 0), (0, mapping.scale_beats * SCALES - scales.shape[1])))
     return np.concatenate([packed, np.ascontiguousarray(padded, "<u4").view(np.uint8)], axis=1)
-
-
-def logits_image(mapping: AdapterMapping, logits: Integers) -> Bytes:
-    """Build the logits, (entries, classes) in Q8.16, as the core writes them: 4 bytes a class, each entry on a beat."""
-    padded = np.pad(logits, ((0, 0), (0, mapping.logit_beats * BEAT // 4 - logits.shape[1])))
-    return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)
-
-
-def logits_of(mapping: AdapterMapping, image: Bytes) -> Integers:
-    """Read logits from their image: (entries, classes) in Q8.16."""
-    words = image.view("<i4").reshape(-1, mapping.logit_beats * BEAT // 4)
-    return words[:, : mapping.classes].astype(np.int64)
 
 
 def _by_word(values: Integers, counts: list[int], width: int, padding: int) -> Integers:

@@ -14,9 +14,9 @@ from ..nn.interfaces import BEATS, LOGIT, SampleInput
 from ..nn.mac import MacArray
 from .backward.backward_engine import BackwardEngine
 from .backward.epoch_loss import GradientWatch
-from .engine_interfaces import AdapterUpdates, BatchRun
+from .engine_interfaces import AdapterRead, AdapterUpdates, BatchWrite, ParameterKind, ParameterWrite
 from .job.record_packer import RecordPacker
-from .job_interfaces import AdapterRead, BatchWrite, LabelWrite, ParameterKind, ParameterWrite
+from .job_interfaces import BatchRun, LabelWrite
 
 
 class AdapterEngine(wiring.Component):

@@ -1,57 +1,16 @@
 """Interfaces of the adapter engine and of its backward half."""
 
-from amaranth.hdl import signed
+import enum
+
+from amaranth.hdl import Shape, ShapeLike, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from ...golden.lora.adapters import MAXIMUM_RATE
 from ...golden.lora.mapping import AdapterMapping
 from ..nn.interfaces import ACTIVATION, BEAT_BITS, PARAMETER
 
 VALUES = BEAT_BITS // PARAMETER.width
 """Parameters of a beat."""
-RATE = MAXIMUM_RATE.bit_length()
-"""Bits of a learning rate, which is not negative."""
-
-
-class BatchRun(wiring.Signature):
-    """A batch in the batch memory, as it is given to the engine.
-
-    Parameters
-    ----------
-    batch : int
-        Most samples of a batch.
-
-    Attributes
-    ----------
-    start : Out, 1
-        Compute the batch; only while none is computed.
-    half : Out, 1
-        Its half of the batch memory.
-    count : Out, range(batch + 1)
-        Its samples, 1 or more.
-    learn : Out, 1
-        Update the adapters; else stop at the logits.
-    rate : Out, `RATE` bits
-        Learning rate of a sample, 20 fraction bits.
-    labels_done : In, 1
-        Its labels are not needed any more, for one cycle; with `done` or before.
-    done : In, 1
-        The batch is computed, for one cycle; `start` may come in the cycle after. All others stay the same until then.
-    """
-
-    def __init__(self, batch: int) -> None:
-        super().__init__(
-            {
-                "start": Out(1),
-                "half": Out(1),
-                "count": Out(range(batch + 1)),
-                "learn": Out(1),
-                "rate": Out(RATE),
-                "labels_done": In(1),
-                "done": In(1),
-            }
-        )
 
 
 class AdapterWrite(wiring.Signature):
@@ -274,3 +233,92 @@ class HiddenGradientRead(wiring.Signature):
                 "value": In(data.ArrayLayout(PARAMETER, mapping.ranks)),
             }
         )
+
+
+class BatchWrite(wiring.Signature):
+    """A write to the batch memory.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+    batch : int
+        Most samples of a batch.
+
+    Members
+    -------
+    enable : Out(words_per_cycle)
+        Which words of the row to write in this cycle.
+    address : Out(range(2 * batch * sample_rows)), or an array of them, one for each word, where words are `apart`
+        The row.
+    words : Out, `lanes` x `words_per_cycle` values in Q8.16
+        The row's words.
+    """
+
+    def __init__(self, mapping: AdapterMapping, batch: int) -> None:
+        address: ShapeLike = Shape.cast(range(2 * batch * mapping.sample_rows))
+        self.apart = mapping.loads_apart
+        if self.apart:
+            address = data.ArrayLayout(address, mapping.words_per_cycle)
+        super().__init__(
+            {
+                "enable": Out(mapping.words_per_cycle),
+                "address": Out(address),
+                "words": Out(data.ArrayLayout(ACTIVATION, mapping.lanes * mapping.words_per_cycle)),
+            }
+        )
+
+
+class ParameterKind(enum.IntFlag):
+    """Memories that parameters are loaded into: a bit each of `ParameterWrite.kind`."""
+
+    WEIGHT = 1
+    BIAS = 2
+    A = 4
+    B = 8
+
+
+class ParameterWrite(wiring.Signature):
+    """A write of a beat of parameters.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Members
+    -------
+    kind : Out(4)
+        The memory to write in this cycle, a bit of `ParameterKind`; 0 for none.
+    address : Out(range(parameter_beats))
+        The beat's number in that memory.
+    beat : Out(128)
+        Eight parameters in Q4.12, the first one lowest.
+    """
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        super().__init__({"kind": Out(4), "address": Out(range(parameter_beats(mapping))), "beat": Out(128)})
+
+
+class AdapterRead(wiring.Signature):
+    """A read of a beat of the adapters' image, as the component sees it that saves the image.
+
+    Parameters
+    ----------
+    mapping : AdapterMapping
+
+    Members
+    -------
+    address : Out(range(adapter_beats))
+        The beat's number in the image.
+    beat : In(128)
+        The beat, `LATENCY` cycles later, while no batch runs.
+    """
+
+    LATENCY = 3
+
+    def __init__(self, mapping: AdapterMapping) -> None:
+        super().__init__({"address": Out(range(mapping.adapter_beats)), "beat": In(128)})
+
+
+def parameter_beats(mapping: AdapterMapping) -> int:
+    """Beats of the longer of the two images of parameters: the frozen network's and the adapters'."""
+    return max(mapping.forward.frozen_beats, mapping.adapter_beats)

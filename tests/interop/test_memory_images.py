@@ -11,7 +11,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from fabtune.golden.lora.memory_layout import cache_image, logits_image
+from fabtune.golden.lora.memory_layout import cache_image
 from fabtune.golden.nn.arithmetic.forward import StageIntegers
 from fabtune.golden.zo.job import ZerothOrderStep
 from fabtune.golden.zo.memory_layout import StepOrder
@@ -108,7 +108,7 @@ def test_records_and_logits_of_instantft(network, lanes):
             assert padding <= {7}
         assert np.array_equal(found, codec.dequantise(cache.records))
     logits = rng.integers(-(1 << 23), 1 << 23, (5, described.classes))
-    assert np.array_equal(page.read_logits(logits_image(spec.mapping, logits).tobytes(), described.classes), logits)
+    assert np.array_equal(page.read_logits(spec.layout.logits_image(logits).tobytes(), described.classes), logits)
 
 
 def test_order_lists():

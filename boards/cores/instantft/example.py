@@ -8,12 +8,12 @@ import numpy as np
 
 from ....golden.axi.bus import BEAT
 from ....golden.axi.regions import Region
+from ....golden.cores.adapters.registers import Command
 from ....golden.cores.instantft.instantft import InstantftSpec
-from ....golden.cores.instantft.registers import REGISTERS, Command
+from ....golden.cores.instantft.registers import REGISTERS
 from ....golden.errors import UserError
 from ....golden.fixed import Q4_12
 from ....golden.lora.adapters import Adapters, rate_of, untuned_layer
-from ....golden.lora.memory_layout import logits_of
 from ....golden.train.adapters.engine import initial_adapters
 from ....golden.train.adapters.methods import AdapterDefaults, adapter_defaults
 from ....golden.train.batches import epoch_batches
@@ -73,7 +73,7 @@ def example(spec: InstantftSpec, task: ExampleTask) -> Example:
 
     def inferred(name: str) -> int:
         (logits,) = script.play(name, Command.INFER, infer, {"logits": "logits"})
-        return correct(logits_of(spec.mapping, logits), test.labels)
+        return correct(layout.logits_of(logits), test.labels)
 
     script.play("load the network", Command.LOAD, {"parameters": at["parameters"]})
     script.play("load adapters", Command.LOAD_ADAPTERS, {"adapters": at["adapters"]})

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ....golden.axi.regions import Region
+from ....golden.cores.adapters.registers import Command
 from ....golden.cores.instantft.instantft import InstantftSpec
-from ....golden.cores.instantft.registers import REGISTERS, Command
+from ....golden.cores.instantft.registers import REGISTERS
 from ....golden.errors import UserError
 from ....golden.fixed import Integers
 from ....golden.lora.adapters import Adapters
 from ....golden.lora.early_stop import EarlyStop
-from ....golden.lora.memory_layout import adapters_of, logits_of
 from ....golden.nn.arithmetic.forward import StageIntegers
 from ...host.driver import Core, Finished
 
@@ -82,7 +82,7 @@ class FineTuner:
         """Read the adapters as they are now."""
         self.core.run(Command.SAVE_ADAPTERS, adapters=self._adapters.device_address)
         self._adapters.invalidate()
-        return adapters_of(self.layout.mapping, self._adapters.array.copy())
+        return self.layout.adapters_of(self._adapters.array.copy())
 
     def forget(self) -> Finished:
         """Empty the cache: for another frozen network, or other samples."""
@@ -254,7 +254,7 @@ class FineTuner:
         if not entries:
             return Tuned(finished, None)
         buffers["logits"].invalidate()
-        return Tuned(finished, logits_of(self.layout.mapping, buffers["logits"].array))
+        return Tuned(finished, self.layout.logits_of(buffers["logits"].array))
 
     def _mode(self, logits: bool, rates: bool, stop: bool) -> int:
         chosen = {"raw": self.raw, "write_logits": logits, "rates": rates, "stop": stop}

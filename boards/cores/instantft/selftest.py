@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ....golden.cores.adapters.registers import Command
 from ....golden.cores.instantft.instantft import InstantftSpec
-from ....golden.cores.instantft.registers import REGISTERS, Command
+from ....golden.cores.instantft.registers import REGISTERS
 from ....golden.lora.adapters import Adapters
 from ...example.task import ExampleTask, start_of
 from ...selftest.job import SelfTest

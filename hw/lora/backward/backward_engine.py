@@ -18,8 +18,8 @@ from ...nn.memories.weight_memory import WeightMemory
 from ...primitives.pipeline import Pipeline, delayed
 from ...primitives.ram import ram
 from ...primitives.registers import replicas
-from ..engine_interfaces import AdapterUpdates, AdapterWrite, BatchRun
-from ..job_interfaces import AdapterRead, BatchWrite, LabelWrite
+from ..engine_interfaces import AdapterRead, AdapterUpdates, AdapterWrite, BatchWrite
+from ..job_interfaces import BatchRun, LabelWrite
 from .backward_sequencer import FETCH, BackwardSequencer
 from .epoch_loss import GradientWatch
 from .logit_head import LogitHead

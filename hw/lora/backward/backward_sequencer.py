@@ -16,7 +16,8 @@ from ...primitives.pipeline import Pipeline
 from ...primitives.registers import data_register, replicas
 from ...probe import probe
 from ...rng.urng import Urng
-from ..engine_interfaces import VALUES, AdapterUpdates, BatchRun, BRead, SavedParameters
+from ..engine_interfaces import VALUES, AdapterUpdates, BRead, SavedParameters
+from ..job_interfaces import BatchRun
 from .update import Updater
 
 ISSUE = 1

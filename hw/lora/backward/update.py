@@ -10,7 +10,8 @@ from ....golden.nn.arithmetic.forward import PRODUCT_FRACTION
 from ...nn.interfaces import PARAMETER
 from ...primitives.pipeline import Pipeline
 from ...primitives.rounding import NoiseSaturate, RoundSaturate
-from ..engine_interfaces import RATE, VALUES
+from ..engine_interfaces import VALUES
+from ..job_interfaces import RATE
 
 OPERAND, PRODUCT, STEP = 1, 1, 1
 """Registers of the rounded gradient, of its product with the rate, and of the difference."""

@@ -8,10 +8,9 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import ADDRESS_BITS
-from ....golden.lora.mapping import AdapterMapping
+from ....golden.lora.record_sizes import RecordSizes
 from ...axi.bursts import command
 from ...axi.memory_port import OFFSET_BITS, beat_number, byte_address
-from ...nn.sample_writer import WORDS_PER_BEAT
 from ...primitives.address_generator import AddressGenerator
 from ..job_interfaces import (
     COUNTED,
@@ -30,7 +29,7 @@ class BatchScheduler(wiring.Component):
 
     Parameters
     ----------
-    mapping : AdapterMapping
+    sizes : RecordSizes
     batch : int
         Most samples of a batch.
     address : int
@@ -77,14 +76,14 @@ class BatchScheduler(wiring.Component):
 
     def __init__(
         self,
-        mapping: AdapterMapping,
+        sizes: RecordSizes,
         batch: int,
         address: int = ADDRESS_BITS,
         cached: bool = True,
         options: JobOptions = PLAIN,
         ports: int = 1,
     ) -> None:
-        self.mapping, self.most, self._address, self.cached = mapping, batch, address, cached
+        self.sizes, self.most, self._address, self.cached = sizes, batch, address, cached
         self._ports = ports
         super().__init__(
             {
@@ -93,7 +92,7 @@ class BatchScheduler(wiring.Component):
                 **dict.fromkeys(("recorded", "settled", "labels_done", "computed"), In(1)),
                 "sample_command": Out(command(address)),
                 "record_command": Out(command(address)),
-                **({"scale_command": Out(command(address))} if mapping.loads_apart else {}),
+                **({"scale_command": Out(command(address))} if sizes.loads_apart else {}),
                 **({"port": Out(range(ports))} if ports > 1 else {}),
                 "load": Out(BatchLoad(batch)),
                 "label": Out(LabelWrite(batch)),
@@ -193,26 +192,22 @@ class BatchScheduler(wiring.Component):
 
         One adder serves them all, and the memory's arbiters need not choose between them.
         """
-        mapping = self.mapping
-        most = max(mapping.forward.sample_beats, mapping.raw_beats, mapping.record_beats)
+        sizes = self.sizes
+        most = max(sizes.sample_beats, sizes.raw_beats, sizes.record_beats)
         offset, beats = Signal(range(most + 1), name="read_offset"), Signal(range(most + 1), name="read_beats")
         asked = Signal.like(address.address, name="read_address")
         m.d.comb += asked.eq(address.address + offset)
-        apart = [self.scale_command] if mapping.loads_apart else []
+        apart = [self.scale_command] if sizes.loads_apart else []
         for each in (self.sample_command, self.record_command, *apart):
             m.d.comb += [each.payload.address.eq(byte_address(asked)), each.payload.beats.eq(beats)]
         return offset, beats
 
     def _entry(self, m: Module, address: AddressGenerator) -> None:
         """Read an entry: its sample, its record's scales, its record's codes or words."""
-        mapping, job, batch, number = self.mapping, self.job, self.batch, self.batch.number
-        # outputs of stages that no adapter takes are not read
-        skipped = sum(len(words) for words in mapping.record_words[: mapping.first_record])
-        codes = mapping.code_beats - skipped
-        skipped_raw = skipped * mapping.lanes // WORDS_PER_BEAT
+        sizes, job, batch, number = self.sizes, self.job, self.batch, self.batch.number
         offset, beats = self._reads(m, address)
         record, read = Signal(24, reset_less=True), self.record_command
-        of_scales = self.scale_command if mapping.loads_apart else read
+        of_scales = self.scale_command if sizes.loads_apart else read
         with m.State("SELECT"):
             m.next = "ENTRY"
         with m.State("ENTRY"):
@@ -223,14 +218,14 @@ class BatchScheduler(wiring.Component):
             ]
             m.d.comb += [
                 address.index.eq(batch.entry.index),
-                address.stride.eq(mapping.forward.sample_beats),
+                address.stride.eq(sizes.sample_beats),
                 address.base.eq(beat_number(job.samples)),
-                address.start.eq(mapping.takes_sample),
+                address.start.eq(sizes.takes_sample),
             ]
-            m.next = "SAMPLE" if mapping.takes_sample else "RECORD"
-        if mapping.takes_sample:
+            m.next = "SAMPLE" if sizes.takes_sample else "RECORD"
+        if sizes.takes_sample:
             with m.State("SAMPLE"):
-                m.d.comb += [beats.eq(mapping.forward.sample_beats), self.sample_command.valid.eq(address.done)]
+                m.d.comb += [beats.eq(sizes.sample_beats), self.sample_command.valid.eq(address.done)]
                 with m.If(address.done & self.sample_command.ready):
                     m.next = "RECORD"
         with m.State("RECORD"):
@@ -238,7 +233,7 @@ class BatchScheduler(wiring.Component):
             m.d.comb += [
                 self.label.enable.eq(1),
                 address.index.eq(record),
-                address.stride.eq(Mux(job.raw, mapping.raw_beats, mapping.record_beats)),
+                address.stride.eq(Mux(job.raw, sizes.raw_beats, sizes.record_beats)),
                 address.base.eq(beat_number(job.cache)),
                 address.start.eq(1),
             ]
@@ -247,16 +242,16 @@ class BatchScheduler(wiring.Component):
             m.next = "SCALES"
         with m.State("SCALES"):
             m.d.comb += [
-                offset.eq(mapping.code_beats),
-                beats.eq(mapping.scale_beats),
+                offset.eq(sizes.code_beats),
+                beats.eq(sizes.scale_beats),
                 of_scales.valid.eq(address.done & ~job.raw),
             ]
             with m.If(address.done & (of_scales.ready | job.raw)):
                 m.next = "CODES"
         with m.State("CODES"):
             m.d.comb += [
-                offset.eq(Mux(job.raw, skipped_raw, skipped)),
-                beats.eq(Mux(job.raw, mapping.raw_beats - skipped_raw, codes)),
+                offset.eq(Mux(job.raw, sizes.unread_raw_beats, sizes.unread_beats)),
+                beats.eq(Mux(job.raw, sizes.raw_beats - sizes.unread_raw_beats, sizes.code_beats - sizes.unread_beats)),
                 read.valid.eq(1),
             ]
             with m.If(read.ready):

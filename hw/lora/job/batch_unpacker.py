@@ -17,7 +17,8 @@ from ...nn.interfaces import ACTIVATION, BEAT_BITS, BEATS
 from ...nn.sample_writer import BYTES_PER_BEAT, WORDS_PER_BEAT, activation_of_byte
 from ...primitives.ram import ram
 from ...primitives.registers import data_register
-from ..job_interfaces import BatchLoad, BatchWrite
+from ..engine_interfaces import BatchWrite
+from ..job_interfaces import BatchLoad
 
 _FURTHER = ("second", "third", "fourth")
 """Names of a row's words behind the first one."""

@@ -8,7 +8,7 @@ from ....golden.axi.bus import ADDRESS_BITS
 from ....golden.lora.mapping import AdapterMapping
 from ...axi.memory_port import ReadPort, WritePort
 from ...primitives.registers import data_register
-from ..job_interfaces import AdapterRead, ParameterKind, ParameterWrite, parameter_beats
+from ..engine_interfaces import AdapterRead, ParameterKind, ParameterWrite, parameter_beats
 
 WEIGHT, BIAS, A, B = ParameterKind
 

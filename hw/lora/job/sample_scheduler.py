@@ -7,14 +7,13 @@ from amaranth.lib import data, memory, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import ADDRESS_BITS
-from ....golden.lora.mapping import AdapterMapping
 from ....golden.lora.memories import WORD, mark_memory, order_memory
+from ....golden.lora.record_sizes import RecordSizes
 from ...axi.bursts import command
 from ...axi.memory_port import OFFSET_BITS, CommandFault, ReadPort, beat_number, byte_address
 from ...primitives.address_generator import AddressGenerator
 from ...primitives.ram import ram
-from ..engine_interfaces import RATE
-from ..job_interfaces import ENTRY, PLAIN, BatchDescriptor, JobOptions, JobSettings, NewSample
+from ..job_interfaces import ENTRY, PLAIN, RATE, BatchDescriptor, JobOptions, JobSettings, NewSample
 
 ORDER_WORD = Shape.cast(ENTRY).width
 """Bits of a word of the order list: an entry or a rate."""
@@ -24,11 +23,11 @@ class SampleScheduler(wiring.Component):
     """Looks through the order list a batch ahead of `BatchScheduler`.
 
     An entry whose record is in the cache takes six cycles; a new one also has its sample read, as the one before is
-    nearly there. Indices from `cache_entries` up and labels from the mapping's number of them up are faults.
+    nearly there. Indices from `cache_entries` up and labels from `RecordSizes.labels` up are faults.
 
     Parameters
     ----------
-    mapping : AdapterMapping
+    sizes : RecordSizes
     batch, cache_entries : int
         Most samples of a batch, of the cache; 0 entries: there is none, and all jobs go past it, as inferences do.
     errors : type of IntEnum
@@ -71,7 +70,7 @@ class SampleScheduler(wiring.Component):
 
     def __init__(
         self,
-        mapping: AdapterMapping,
+        sizes: RecordSizes,
         batch: int,
         cache_entries: int,
         errors: type[IntEnum],
@@ -79,7 +78,7 @@ class SampleScheduler(wiring.Component):
         address: int = ADDRESS_BITS,
         options: JobOptions = PLAIN,
     ) -> None:
-        self.mapping, self.most, self.cache_entries = mapping, batch, cache_entries
+        self.sizes, self.most, self.cache_entries = sizes, batch, cache_entries
         self.errors, self.shared, self.options = errors, shared, options
         super().__init__(
             {
@@ -135,7 +134,7 @@ class SampleScheduler(wiring.Component):
             ),
             self.new_sample.record.eq(byte_address(self._address.address)),
             self.sample_command.payload.address.eq(byte_address(self._address.address)),
-            self.sample_command.payload.beats.eq(self.mapping.forward.sample_beats),
+            self.sample_command.payload.beats.eq(self.sizes.sample_beats),
         ]
         if self.options.rates:
             m.d.comb += self.batch.options.rate.eq(self._rate)
@@ -239,14 +238,14 @@ class SampleScheduler(wiring.Component):
         with m.State("JUDGE"):
             m.d.sync += [
                 bad_index.eq(~job.infer & (index >= job.cache_entries)),
-                bad_label.eq(~job.infer & (self._label >= self.mapping.labels)),
+                bad_label.eq(~job.infer & (self._label >= self.sizes.labels)),
                 miss.eq(job.infer | ~look.data.bit_select(index[:5], 1) if self.cache_entries else 1),
             ]
             m.next = "TEST"
         with m.State("TEST"):
             m.d.comb += [
                 address.index.eq(index),
-                address.stride.eq(self.mapping.forward.sample_beats),
+                address.stride.eq(self.sizes.sample_beats),
                 address.base.eq(beat_number(job.samples)),
             ]
             with m.If(bad_index):
@@ -271,7 +270,7 @@ class SampleScheduler(wiring.Component):
         with m.State("ASK"):
             m.d.comb += [
                 address.index.eq(self._record),
-                address.stride.eq(Mux(job.raw, self.mapping.raw_beats, self.mapping.record_beats)),
+                address.stride.eq(Mux(job.raw, self.sizes.raw_beats, self.sizes.record_beats)),
                 address.base.eq(beat_number(job.cache)),
                 self.sample_command.valid.eq(1),
             ]

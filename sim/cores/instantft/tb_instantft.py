@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from ....boards.cores.instantft.job import FineTuner
+from ....golden.cores.adapters.registers import Command
 from ....golden.cores.instantft.instantft import InstantftSpec
-from ....golden.cores.instantft.registers import Command
 from ....golden.fixed import Integers
 from ....golden.lora.adapters import Adapters
 from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import numpy as np
 
+from ....golden.cores.adapters.registers import Command, Error
 from ....golden.cores.instantft.instantft import InstantftSpec
-from ....golden.cores.instantft.registers import Command, Error
 from ....golden.zo.memory_layout import LABEL_BIT, WORDS
 from ...compiled.playing import ShortJob
-from ...trials.contract import OrderEntry, Trials
+from ...trials.contract import Ending, Trials, order_ending
 from ...trials.draws import HALF, between
 from ...trials.order_lists import HALVES, edge_labels
 from . import ties
@@ -99,22 +99,22 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
         """Numbers at which settings of the core end."""
         return {3, spec.batch, spec.cache_entries, (1 << 17) - 1}
 
-    def entries(self, spec: InstantftSpec) -> Iterator[OrderEntry]:
+    def entries(self, spec: InstantftSpec) -> Iterator[Ending]:
         """Make order lists with one entry at a limit: each bit of an index and of a label, in each word of a beat."""
         classes = spec.labels
         for bit in range(LABEL_BIT):
             entries = min(1 << bit, spec.cache_entries)
-            yield OrderEntry((1 << bit,), {"cache_entries": entries}, Error.BAD_INDEX, 1 << bit)
-            yield OrderEntry((entries - 1,), {"cache_entries": entries})
+            yield order_ending((1 << bit,), {"cache_entries": entries}, Error.BAD_INDEX, 1 << bit)
+            yield order_ending((entries - 1,), {"cache_entries": entries})
         for label in edge_labels(classes):
             word = label << LABEL_BIT
-            yield OrderEntry((word,), {}) if label < classes else OrderEntry((word,), {}, Error.BAD_LABEL, label)
+            yield order_ending((word,), {}) if label < classes else order_ending((word,), {}, Error.BAD_LABEL, label)
         for at in range(min(spec.batch, WORDS)):
             for word in HALVES:
                 settings = {"batch": at + 1, "samples_per_epoch": at + 1}
                 label = word >> LABEL_BIT
                 kind = Error.BAD_LABEL if label else Error.BAD_INDEX
-                yield OrderEntry((*([0] * at), word), settings, kind, label or word)
+                yield order_ending((*([0] * at), word), settings, kind, label or word)
 
 
 TRIALS = TuningTrials()

@@ -11,7 +11,6 @@ from ....golden.cores.instantft.instantft import InstantftSpec
 from ....golden.datasets.dataset import Samples
 from ....golden.errors import UserError
 from ....golden.lora.adapters import Adapters, scheduled_rate
-from ....golden.lora.memory_layout import adapters_of
 from ....golden.models.network import Network
 from ....golden.train.adapters.integer import IntegerEngine
 from ....golden.train.adapters.methods import METHODS, method_of
@@ -90,7 +89,7 @@ class InstantftTuner(Tuner):
         assert isinstance(engine, IntegerEngine), "a core's engine"
         rows = (result.kept_epoch or 0) * job.batches_of_epoch
         if tuning.settings.keeps_best and 0 < rows <= len(played.images):
-            found = adapters_of(spec.mapping, played.images[rows - 1].copy())
+            found = spec.layout.adapters_of(played.images[rows - 1].copy())
         differs = not np.array_equal(engine.job.adapters.flat, found.flat)
         engine.job.adapters.flat[:] = found.flat
         result.accuracy_after = accuracy(engine, tuning.task.test)

@@ -1,4 +1,4 @@
-"""The host driver against a core that is played by a few lines."""
+"""Host driver with a minimal fake core."""
 
 from enum import IntEnum
 
@@ -7,13 +7,14 @@ import pytest
 
 from fabtune.boards.host.driver import Allocated, Core, CoreError, Finished
 from fabtune.golden.axi.regions import Region
-from fabtune.golden.cores.instantft.registers import CORE, REGISTERS, Command, Error
+from fabtune.golden.cores.adapters.registers import Command, Error
+from fabtune.golden.cores.instantft.registers import CORE, REGISTERS
 from fabtune.golden.cores.shell import CoreRegisters, Counter, Setting
 from fabtune.golden.errors import UserError
 
 
 class FakeCore:
-    """Registers of a core that needs some looks at its status for a command."""
+    """Registers of a core that finishes a command after some status reads."""
 
     def __init__(self, looks=3, error=0, registers=REGISTERS, resets=0):
         self.words = {register.offset: 0 for register in registers}
@@ -51,7 +52,7 @@ class FakeCore:
 
 
 class FakeArray(np.ndarray):
-    """As ``pynq.allocate`` gives."""
+    """As ``pynq.allocate`` returns."""
 
     device_address = 0x1000
     calls = ()
@@ -88,7 +89,7 @@ def test_an_interrupt_is_waited_for():
     core.run(Command.INFER)
     assert fake.at("interrupt_enable") == 1
     assert 0 < len(waits) <= 2
-    assert fake.cleared == 2  # one from before, and its own
+    assert fake.cleared == 2  # one earlier event, and one for this command
 
 
 @pytest.mark.parametrize("code", Error)

@@ -1,4 +1,4 @@
-"""The register map: what is published, and that mistakes in a map are refused."""
+"""Register map: published form, and refusal of invalid maps."""
 
 import re
 import shutil
@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap, c_header, markdown
-from fabtune.golden.cores.instantft.registers import REGISTERS, Command, Error
+from fabtune.golden.cores.adapters.registers import Command, Error
+from fabtune.golden.cores.instantft.registers import REGISTERS
 
 PUBLISHED = """
 00 command W          04 status R           08 interrupt_enable RW  0C interrupt W1C  10 error_address R

@@ -7,7 +7,7 @@ from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.cores.instantft.registers import REGISTERS
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.lora.forward_cache import ForwardCache, WordCodec, record_layout
-from fabtune.golden.lora.memory_layout import adapters_of, cache_image, logits_image, logits_of
+from fabtune.golden.lora.memory_layout import cache_image
 from fabtune.golden.nn.arithmetic.forward import StageIntegers
 
 SPEC = InstantftSpec(network="digits")
@@ -30,7 +30,7 @@ def test_sizes_are_those_of_the_images():
         assert region.register == name
         assert region.size == region.image.size == 16 * beats
     assert LAYOUT.adapters().size == regions["adapters"][0].size
-    assert np.array_equal(adapters_of(MAPPING, regions["adapters"][0].image).flat, adapters.flat)
+    assert np.array_equal(LAYOUT.adapters_of(regions["adapters"][0].image).flat, adapters.flat)
 
 
 def test_every_register_of_an_address_has_a_region():
@@ -75,7 +75,7 @@ def test_the_image_of_the_cache_holds_every_value(lanes):
 
 def test_logits_begin_on_a_beat():
     logits = np.arange(-10, 10).reshape(2, 10)
-    image = logits_image(MAPPING, logits)
+    image = LAYOUT.logits_image(logits)
     assert image.size == LAYOUT.logits(2).size == 2 * MAPPING.logit_beats * 16
     assert image.view("<i4").reshape(2, -1)[1, :10].tolist() == list(range(10))
-    assert np.array_equal(logits_of(MAPPING, image), logits)
+    assert np.array_equal(LAYOUT.logits_of(image), logits)

@@ -8,7 +8,8 @@ from amaranth.back import rtlil
 from fabtune.boards.estimate.estimate import estimate_rtlil
 from fabtune.golden.axi.axi_registers import OKAY, SLVERR, AxiRegistersSpec
 from fabtune.golden.axi.register_map import Register, RegisterField, RegisterMap
-from fabtune.golden.cores.instantft.registers import REGISTERS, Command
+from fabtune.golden.cores.adapters.registers import Command
+from fabtune.golden.cores.instantft.registers import REGISTERS
 from fabtune.hw.axi.axi_registers import AxiRegisters
 
 from ..lite import ORDERS, Lite

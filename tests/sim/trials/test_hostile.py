@@ -10,14 +10,16 @@ import numpy as np
 import pytest
 
 from fabtune.boards.host.driver import CoreError
+from fabtune.golden.cores.adapters.registers import Command, Error
 from fabtune.golden.cores.core import CoreSpec
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
-from fabtune.golden.cores.instantft.registers import Command, Error
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.zotrain.short_jobs import short_training
+from fabtune.sim.trials.contract import trials_of
+from fabtune.sim.trials.endings import ending_findings
 from fabtune.sim.trials.hostile import (
     CalmRun,
     Trial,
@@ -28,7 +30,6 @@ from fabtune.sim.trials.hostile import (
     wrong_error,
 )
 from fabtune.sim.trials.jobs import short_jobs
-from fabtune.sim.trials.order_lists import order_findings
 from fabtune.sim.trials.refusals import refusal_findings
 from fabtune.sim.trials.register_words import register_findings
 
@@ -160,7 +161,8 @@ def test_a_core_refuses_what_golden_refuses(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*SMALL, pytest.param("zotrain, autoencoder", marks=pytest.mark.slow)])
 def test_wrong_entries_of_an_order_list_end_in_their_error(name: str) -> None:
-    assert order_findings(_program(name), CORES[name]()) == []
+    spec = CORES[name]()
+    assert ending_findings(_program(name), spec, trials_of(spec).entries(spec)) == []
 
 
 @pytest.mark.parametrize("name", SMALL)

@@ -1,4 +1,4 @@
-"""Jobs on the compiled core through the host driver, against the integer job; and everything that may go wrong."""
+"""Jobs on the compiled core through the host driver, compared with the integer job; and all failure modes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import pytest
 
 from fabtune.boards.cores.instantft.job import FineTuner, Tuned
 from fabtune.boards.host.driver import Core, CoreError
+from fabtune.golden.cores.adapters.registers import Command, Error
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
-from fabtune.golden.cores.instantft.registers import CORE, Command, Error
+from fabtune.golden.cores.instantft.registers import CORE
 from fabtune.golden.errors import UserError
 from fabtune.golden.lora.adapters import Adapters, untuned_layer
 from fabtune.golden.lora.job import Job
@@ -39,7 +40,7 @@ def _program(**settings: Any) -> Any:
 
 @dataclass
 class Case:
-    """A job, and what golden makes of it."""
+    """A job with its golden results."""
 
     spec: InstantftSpec
     job: TuningJob
@@ -95,7 +96,7 @@ def _simulated(
 
 
 def _check(case: Case, device: SimulatedDevice, tuner: FineTuner) -> None:
-    """A whole job, from the adapters' start to the outputs of the tuned network."""
+    """A complete job, from initial adapters to the outputs of the tuned network."""
     tuner.load_adapters(case.job.adapters)
     tuned, traced = run_core(replace(case.job, logits=True), tuner, device)
     assert np.array_equal(traced, case.images)
@@ -150,7 +151,7 @@ LONG = (
     *("vector", "vector, two ports", "two ports", "two ports, raw", "two ports, wide"),
     *("three ports", "three ports, saturating", "16 columns, options"),
 )
-"""Other cores of the same kind, each with a build of its own."""
+"""Further variants of the core, each with a separate build."""
 
 
 @pytest.mark.parametrize(
@@ -188,7 +189,7 @@ def test_second_job_straight_after_the_first(small: tuple[Any, Case]) -> None:
     tuner = FineTuner(core, case.spec, SAMPLES)
     tuner.load(case.job.frozen)
     _check(case, device, tuner)
-    # with the records that are there, and with none
+    # with existing records, and without
     tuner.load_adapters(case.job.adapters)
     assert _tuned(case, tuner).finished.counts["misses"] == 0
     assert np.array_equal(tuner.adapters().flat, case.golden.adapters.flat)
@@ -201,7 +202,7 @@ def test_second_job_straight_after_the_first(small: tuple[Any, Case]) -> None:
 def test_what_is_written_right_behind_a_job_is_ignored(
     small: tuple[Any, Case], write_behind: Callable[..., None]
 ) -> None:
-    """The whole job runs, with its settings; nothing that came too early is done later."""
+    """The job runs with its own settings; early commands are dropped, not queued."""
     program, case = small
     device, core = _simulated(program, case.spec)
     tuner = FineTuner(core, case.spec, SAMPLES)
@@ -246,7 +247,7 @@ def test_reset_in_the_middle(small: tuple[Any, Case], after: int) -> None:
 
 
 def _interrupted(core: Core, device: SimulatedDevice, what: Callable[[], None], tuner: FineTuner, case: Case) -> None:
-    """Begin a job; then something happens, and the host gives up waiting."""
+    """Start a job, cause an event, and let the host give up waiting."""
 
     def happens() -> None:
         what()
@@ -293,7 +294,7 @@ def test_bus_errors_are_reported(small: tuple[Any, Case], kind: str, where: str,
     device.no_faults()
     assert caught.value.code == Error[f"{kind}_{response}".upper()]
     assert places[0] <= caught.value.address < places[0] + 4096
-    # and the core is as good as new
+    # the core is usable afterwards
     _check(case, device, tuner)
 
 
@@ -343,7 +344,7 @@ def test_wrong_rates_are_refused(small: tuple[Any, Case]) -> None:
         assert (caught.value.code, caught.value.address) == (Error.BAD_RATE, wrong)
         assert core.read("batches") <= 3
     _check(case, device, tuner)
-    # one rate for all batches, as in a core without the option
+    # one rate for all batches, as on a core without per-batch rates
     constant = replace(case.job, rate=RATE)
     tuner.load_adapters(constant.adapters)
     golden = integers_of(constant, spec)
@@ -372,7 +373,7 @@ def test_a_job_ends_early() -> None:
         tuner = FineTuner(core, spec, SAMPLES, raw=True)
         tuner.load(case.job.frozen)
         _check(case, device, tuner)
-        # without the limit the job goes on to its end
+        # without the limit the job runs to its end
         _check(golden, device, tuner)
     assert losses[0] == len(results)
     assert losses[2] == len(results) // 4
@@ -386,22 +387,22 @@ def test_an_early_end_is_refused_where_the_core_has_none(small: tuple[Any, Case]
 
 
 CHECKED = np.array([10, 8, 11, 9, 12])
-"""Samples of a validation: a batch, and one more."""
+"""Validation samples: one more than a batch."""
 
 
 def _best(case: Case) -> tuple[int, list[int]]:
-    """Epoch of golden's smallest validation loss, up to the job's end, and the adapters behind it."""
+    """Epoch with the smallest golden validation loss so far, and its adapters."""
     job, losses, adapters = integers_of(case.job, case.spec), [], []
     batches = case.job.batches_of_epoch
     for number, _ in enumerate(run_integers(case.job, case.spec, job), start=1):
-        if number % batches == 0:  # not ended yet: what is behind it is in the job's running validation
+        if number % batches == 0:  # the epoch has not ended: its losses are still in the running validation
             losses.append(job._validation.loss)
             adapters.append(job.adapters.flat.tolist())
     best = int(np.argmin(losses))
     return best + 1, adapters[best]
 
 
-# the C driver's whole job validates, too
+# the C driver's complete job also validates
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "raw", "gain"),
@@ -428,7 +429,7 @@ def test_a_job_validates_each_epoch(options: dict[str, Any], raw: bool, gain: fl
         assert (best, kept.flat.tolist()) == _best(case)
         assert np.array_equal(tuner.adapters().flat, kept.flat)
     assert len(ran) > 1 or gain > 1
-    # no validation behind one: the registers are written anew
+    # a job without validation after one with: registers are rewritten
     case = _case(spec, raw, gain, samples=len(CHECKED) + SAMPLES)
     tuner.forget()
     _check(case, device, tuner)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
+from fabtune.hw.lora.engine_interfaces import AdapterRead, ParameterKind
 from fabtune.hw.lora.job.parameter_transfer import ParameterTransfer
-from fabtune.hw.lora.job_interfaces import AdapterRead, ParameterKind
 
 from ...memory import Memory
 from ...play import play_interface

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from amaranth.hdl import Cat
 
+from fabtune.golden.cores.adapters.registers import Error
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
-from fabtune.golden.cores.instantft.registers import Error
 from fabtune.golden.lora.memory_layout import order_image
 from fabtune.hw.lora.job.sample_scheduler import SampleScheduler
 from fabtune.hw.lora.job_interfaces import JobOptions

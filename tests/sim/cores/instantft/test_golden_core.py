@@ -6,7 +6,7 @@ from fabtune.boards.cores.instantft.job import FineTuner
 from fabtune.boards.host.driver import CoreError
 from fabtune.boards.host.golden_device import GoldenDevice
 from fabtune.boards.host.recording import RecordingCore, first_difference
-from fabtune.golden.cores.instantft.registers import Command
+from fabtune.golden.cores.adapters.registers import Command
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.trials.jobs import short_jobs

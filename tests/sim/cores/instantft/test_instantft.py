@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from fabtune.golden.cores.adapters.registers import Command
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
-from fabtune.golden.cores.instantft.registers import REGISTERS, Command
+from fabtune.golden.cores.instantft.registers import REGISTERS
 from fabtune.golden.errors import UserError
 from fabtune.hw.top import ports_of
 from fabtune.sim.captures.capture import read_capture

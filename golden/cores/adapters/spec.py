@@ -1,0 +1,121 @@
+"""Spec of a core that trains adapters: what its trainer adds to that of its engine."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from ...errors import UserError
+from ...lora.adapters import MAXIMUM_RATE
+from ...lora.memory_layout import JobLayout
+from ...lora.record_sizes import RecordSizes
+from ..core import Check, CoreSpec
+from .registers import RATES, RAW, STOP, WRITE_LOGITS, Command, Error
+
+WORD_MASK = (1 << 32) - 1
+"""All bits of a setting."""
+
+
+class AdapterCoreSpec(CoreSpec):
+    """Trainer's part of the spec of a core with `adapter_registers`; its fields are declared by each core.
+
+    Attributes
+    ----------
+    batch : int
+        Most samples of a batch, 2 to 256.
+    cache_entries : int
+        Most samples in the cache; without a cache, most samples to tune with.
+    cache : str
+        Place of the forward cache: ``dram``, ``chip`` or ``none``.
+    rates : bool
+        Each batch may have a learning rate of its own, in the order list.
+    early_stop : bool
+        The loss of each epoch is summed, and a tuning may end with one whose loss is small enough.
+    validation : bool
+        With `early_stop`: each epoch may be followed by samples that are not learnt from.
+    ports : int
+        AXI4 ports to the memory outside.
+    """
+
+    batch: int
+    cache_entries: int
+    cache: Literal["dram", "chip", "none"]
+    rates: bool
+    early_stop: bool
+    validation: bool
+    ports: int
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 2 <= self.batch <= 256:
+            raise UserError(f"batch = {self.batch} is not in 2 to 256")
+        if not 1 <= self.cache_entries <= 1 << 20:
+            raise UserError(f"cache_entries = {self.cache_entries} is not in 1 to {1 << 20}")
+        if self.validation and not self.early_stop:
+            raise UserError("validation without early_stop: give early_stop=true, which sums the losses")
+
+    @property
+    @abstractmethod
+    def sizes(self) -> RecordSizes:
+        """Sizes of samples, records and logits."""
+
+    @property
+    @abstractmethod
+    def layout(self) -> JobLayout:
+        """Regions of device memory that a job uses."""
+
+    @property
+    def address_buses(self) -> dict[str, str]:
+        """As of any core; a further port has one of the images that come through all; records on the chip have none."""
+        found = super().address_buses
+        found |= {name: f"m_axi_gmem{port}" for port, name in enumerate(("cache", "samples")[: self.ports - 1], 1)}
+        if self.cache == "chip":
+            del found["cache"]
+        return found
+
+    @property
+    def cache_ram_beats(self) -> int:
+        """Beats of the cache RAM, 0 where the cache is outside; an inference keeps two batches in Q8.16 there."""
+        if self.cache != "chip":
+            return 0
+        return max(self.cache_entries * self.sizes.record_beats, 2 * self.batch * self.sizes.raw_beats)
+
+    @property
+    def cached_samples(self) -> int:
+        """Most samples in the cache, 0 without one."""
+        return 0 if self.cache == "none" else self.cache_entries
+
+    @property
+    def raw_modes(self) -> tuple[bool, ...]:
+        """Values of `mode.raw` that a tuning takes, the default first: records in NF4, in Q8.16, or either."""
+        return {"dram": (False, True), "chip": (False,), "none": (True,)}[self.cache]
+
+    @property
+    def modes(self) -> int:
+        """Bits of `mode` that a job may have."""
+        optional = ((RATES, self.rates), (STOP, self.early_stop))
+        return RAW.mask | WRITE_LOGITS.mask | sum(field.mask for field, there in optional if there)
+
+    @property
+    def largest_batch(self) -> int:
+        """Most samples of a batch."""
+        return self.batch
+
+    def checks(self, command: Any, settings: Any) -> Iterator[Check]:
+        """List the core's own reasons to refuse a command."""
+        tune = command == Command.TUNE
+        job = tune | (command == Command.INFER)
+        entries, batch, rate, mode = settings.cache_entries, settings.batch, settings.rate, settings.mode
+        empty = (settings.samples_per_epoch == 0) | (settings.epochs == 0)
+        bad_rate = (rate == 0) | (rate > MAXIMUM_RATE)
+        if self.rates:
+            bad_rate &= (mode & RATES.mask) == 0
+        yield Check(job & empty, Error.ZERO_LENGTH, settings.epochs)
+        yield Check(tune & (entries == 0), Error.ZERO_LENGTH, entries)
+        yield Check(tune & (entries > self.cache_entries), Error.BAD_CACHE_ENTRIES, entries)
+        yield Check(job & ((batch == 0) | (batch > self.batch)), Error.BAD_BATCH, batch)
+        yield Check(tune & bad_rate, Error.BAD_RATE, rate)
+        yield Check(job & ((mode & (WORD_MASK ^ self.modes)) != 0), Error.BAD_MODE, mode)
+        for raw in {0, 1} - {int(allowed) for allowed in self.raw_modes}:
+            yield Check(tune & ((mode & 1) == raw), Error.BAD_MODE, mode)
