@@ -8,18 +8,18 @@ from fabtune.sim.verify import verify
 
 from ..small_cores import SMALLER
 
-# whole cores have tests of their own, with smaller networks, in cores/
+# whole cores have separate tests, with smaller networks, in cores/
 BASE = [name for name in BLOCKS if name not in CORES]
 ON_BOTH = ("urng",)
-"""Blocks whose base case runs on both simulators; in the slow tests all do. A build by Verilator takes longest."""
+"""Blocks whose base case runs on both simulators; in the slow tests all blocks. A build by Verilator takes longest."""
 LARGE = ("tile", *SMALLER)
-"""Blocks that simulate for long: what stands for them beside the slow tests is a smaller variation of each."""
+"""Blocks with long simulations; outside the slow tests a smaller variation of each runs."""
 LONG = (
     *("value_path", "program_sequencer", "axi_read", "axi_write", "word_offsets", "adapter", "conv", "depthwise"),
     *("layer_norm", "norm_path", "tile_array", "tile_weights", "array_path", "pool_head", "rotary"),
     *("attention_softmax", "fc"),
 )
-"""Blocks whose smaller variation takes seconds, too: tests/hw compares them with golden beside the slow tests."""
+"""Blocks whose smaller variation also takes seconds; outside the slow tests tests/hw compares them with golden."""
 PRESETS = ["pezo:pool"]
 SLOW_PRESETS = ["pool:exact", "pezo:otf14", "tile:pool"]
 VARIATIONS = [
@@ -41,7 +41,7 @@ VARIATIONS = [
     ("nf4_quant", "length=25 values=2"),
     ("sparse_add", "lanes=64"),
     ("sparse_add", "lanes=8 queue=64"),
-    # packets that are longer than an index reaches
+    # packets longer than the range of an index
     ("sparse_add", "lanes=8 index_bits=5"),
     ("softmax", "classes=2"),
     ("loss_difference", "classes=2"),
@@ -53,7 +53,7 @@ SLOW_VARIATIONS = [
     ("urng", "n=16 allow_power_of_two=true"),
     *((name, SMALLER[name]) for name in LONG),
     ("weight_path", "lanes=16 numbers=31 number=Q1.7 odd=true scale=U2.2"),
-    # words of two pixels, of which the larger sum counts
+    # words of two pixels, the larger sum counts
     ("conv", "channels=1 height=6 width=7 kernel=3 padding=1 outputs=2 pool=3,2 activation=relu3 columns=4 lanes=16"),
     # words of two pixels, of two outputs
     ("conv", "channels=2 height=4 width=6 outputs=2 pool=1 columns=4 lanes=16"),
@@ -137,7 +137,7 @@ SLOW_VARIATIONS = [
     ("adapter", "inputs=100,33 classes=100 columns=8 lanes=16 batch=4 loss=mse"),
     ("tile", "scale.urng.bits=14 lanes=4"),
     ("word_offsets", "generator.scale.urng.bits=4 generator.scale.urng.n=7 tables=2"),
-    # numbers that are rounded, and rows without a turn
+    # rounded numbers, and rows without an iteration
     ("word_offsets", "generator.scale.urng.bits=5 generator.scale.urng.n=3 generator.scale.fraction=6"),
     ("word_offsets", "generator.strategy=pool generator.pool.size=60 generator.pool.p=8"),
     ("weight_path", "lanes=64 numbers=31"),
@@ -165,7 +165,8 @@ SLOW_VARIATIONS = [
     ("partial_sums", "columns=32 sums=64 drain=8"),
 ]
 WORDS = 240
-"""Words of each phase in a base case; at full speed, stalled and after a reset each has several thousand cycles."""
+"""Words of each phase in a base case; at full speed, stalled and after a reset each phase has several thousand cycles.
+"""
 cycles = {}
 
 

@@ -1,4 +1,4 @@
-"""One script of driver calls on the golden core and on the compiled one: recordings are equal."""
+"""A script of driver calls on the golden core and on the compiled core: equal recordings."""
 
 import pytest
 
