@@ -21,10 +21,10 @@ from .tile_replay import TileReplay
 
 
 class TileWeights(wiring.Component):
-    """Output the weights of tensors for both perturbation signs: matrices at `w`, a beat a cycle; others at `v`, a
-    value a cycle.
+    """Output the weights of tensors for both perturbation signs: matrices at `w`, other values at `v`.
 
-    A tensor begins once the previous tensor is in the tile memory, or its last values were accepted.
+    A beat or a value leaves per cycle. A tensor begins once the previous tensor is in the tile memory, or its last
+    values were accepted.
     """
 
     def __init__(self, spec: TileWeightsSpec) -> None:
