@@ -1,18 +1,24 @@
-"""AXI4-Lite managers for benches in Amaranth's simulator: accesses by offset or by register name."""
+"""AXI4-Lite managers for Amaranth simulator benches: accesses by offset, or by register name."""
 
 import numpy as np
 
 from fabtune.golden.axi.axi_registers import OKAY
 
 ORDERS = {"both": ("aw w",), "aw": ("aw", "w"), "w": ("w", "aw")}
-"""Order of a write's channels: channels in a group are offered at once, groups in sequence."""
+"""Order of a write's channels: groups offered together, in sequence."""
 
 
 class Lite:
     """Accesses by offset, with random stalls.
 
-    ``bus`` is the subordinate's interface. ``stall`` is the probability of an idle cycle, for each cycle before a
-    channel is used; ``seed`` is the seed of the stalls.
+    Parameters
+    ----------
+    ctx : SimulatorContext
+    bus : interface of `Lite`, as its subordinate has it
+    stall : float
+        Stall probability per cycle before a channel is used.
+    seed : int
+        Seed of the stalls.
     """
 
     def __init__(self, ctx, bus, stall=0.0, seed=1):
@@ -23,11 +29,12 @@ class Lite:
         return (await self.ctx.tick().sample(*signals))[2:]
 
     async def wait(self):
+        """Stall."""
         while self.rng.random() < self.stall:
             await self.tick()
 
     async def send(self, *channels):
-        """Offer all channels at once until each is accepted; number of cycles."""
+        """Offer all channels until each is taken; returns the cycles."""
         left, cycles = list(channels), 0
         for channel in left:
             self.ctx.set(channel.valid, 1)
@@ -40,6 +47,7 @@ class Lite:
         return cycles
 
     async def take(self, channel):
+        """Take an answer."""
         await self.wait()
         self.ctx.set(channel.ready, 1)
         valid = False
@@ -49,9 +57,9 @@ class Lite:
         return payload
 
     async def post(self, offset, value, strobe=0xF, order="both"):
-        """Write without waiting for the response; number of cycles until acceptance.
+        """Write without waiting for the answer; returns the cycles until the write was taken.
 
-        If responses are taken, the next write can follow at once. `order` is one of `ORDERS`.
+        If answers are taken, the next write can follow at once. `order` is one of `ORDERS`.
         """
         self.ctx.set(self.bus.aw.payload.address, offset)
         self.ctx.set(self.bus.w.payload, {"data": value, "strobe": strobe})
@@ -78,7 +86,11 @@ class Lite:
 class LiteHost:
     """Accesses to a core's registers by name, at full speed; each must be answered OKAY.
 
-    ``bus`` is the subordinate's interface.
+    Parameters
+    ----------
+    ctx : SimulatorContext
+    bus : interface of `Lite`, as its subordinate has it
+    registers : RegisterMap
     """
 
     def __init__(self, ctx, bus, registers):
@@ -90,11 +102,10 @@ class LiteHost:
             assert await self.lite.write(self.registers[name].offset, value) == OKAY, name
 
     async def post(self, name, value, order="both"):
-        """Write a register without waiting for the response; number of cycles until acceptance.
+        """Write a register without waiting for the answer; returns the cycles until it was taken.
 
-        Let some cycles pass before a `write` or `read`, so that the response is gone and the register has the value.
-        Two posts in a row are as close as the bus allows: the second is offered in the cycle after the first was
-        accepted.
+        Wait some cycles before a `write` or `read`, until the answer is gone and the register has its value. Two posts
+        in a row are as close as the bus allows: the second is offered in the cycle after the first was taken.
         """
         self.lite.ctx.set(self.lite.bus.b.ready, 1)
         return await self.lite.post(self.registers[name].offset, value, order=order)
@@ -105,6 +116,6 @@ class LiteHost:
         return value
 
     async def status(self):
-        """`status` as fields: busy, done, error and error_code."""
+        """Fields of `status`: busy, done, error and error_code."""
         word = await self.read("status")
         return {item.name: item.of(word) for item in self.registers["status"].fields}

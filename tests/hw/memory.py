@@ -1,4 +1,4 @@
-"""Background benches for a component's ports: a memory, and a port that is 0 in random cycles."""
+"""Background benches for a component's ports: a memory, and a randomly ready port."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from .simulation import BEAT, beats_of
 
 
 def willing(port, stall, seed=3):
-    """Background bench for a port that is 0 in random cycles, and else 1."""
+    """Background bench for a port that is 0 in random cycles, else 1."""
     rng = np.random.default_rng(seed)
 
     async def bench(ctx):
@@ -18,21 +18,21 @@ def willing(port, stall, seed=3):
 
 
 class Memory:
-    """Beats by byte address behind read ports, write ports and command streams.
+    """Beats by byte address, on read ports, write ports and command streams.
 
     Parameters
     ----------
     stall : float
-        Probability, in each cycle and on each stream, of no transfer.
+        Stall probability per cycle and stream.
     seed : int
         Seed of the stalls.
 
     Attributes
     ----------
     beats : dict of int to int
-        Contents, by byte address.
+        Contents by byte address.
     reads, writes : list of (address, beats)
-        Accepted commands, in order.
+        Accepted commands in order.
     """
 
     def __init__(self, stall=0.0, seed=1):
@@ -40,15 +40,15 @@ class Memory:
         self.stall, self.rng = stall, np.random.default_rng(seed)
 
     def load(self, address, image):
-        """Store the bytes of an image at an address."""
+        """Store an image's bytes at an address."""
         self.beats |= {address + BEAT * at: beat for at, beat in enumerate(beats_of(image))}
 
     def willing(self):
-        """Draw whether this cycle has no stall."""
+        """True if this cycle has no stall."""
         return bool(self.rng.random() >= self.stall)
 
     def reader(self, command, beats=None):
-        """Serve a stream of read commands; without a stream of beats the commands are only listed."""
+        """Serve a stream of read commands; without a beat stream commands are only recorded."""
 
         async def bench(ctx):
             queue, valid = [], False
@@ -74,7 +74,7 @@ class Memory:
         return bench
 
     def writer(self, port):
-        """Serve a write port: beats of a command are accepted after the command."""
+        """Serve a write port: beats are taken after their command."""
 
         async def bench(ctx):
             queue = []

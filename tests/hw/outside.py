@@ -1,4 +1,4 @@
-"""External memory of a core, behind AXI4 ports."""
+"""Memory outside a core, on AXI4 ports."""
 
 import numpy as np
 
@@ -7,23 +7,23 @@ from fabtune.hw.axi.bus import Response
 from .simulation import beats_of
 
 LATENCY = 20
-"""Cycles from a burst to the first beat, or to the response."""
+"""Cycles from a burst to its first beat, or to its answer."""
 
 
 def content(address):
-    """Initial beat at an address of the external memory."""
+    """Initial content of a beat."""
     return address // 16 * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128
 
 
 class Outside:
-    """A memory behind AXI4 ports, with a latency, stalls and bad responses by address.
+    """A memory on AXI4 ports, with latency, stalls and bad responses by address.
 
     Attributes
     ----------
     written : dict of int to int
         Beats by address.
     ports : dict of int to int
-        Number of beats through each port.
+        Number of beats per port.
     """
 
     def __init__(self, stall=0.0, bad=None):
@@ -31,7 +31,7 @@ class Outside:
         self.ports, self.rng, self.outstanding = {}, np.random.default_rng(4), 0
 
     def load(self, address, image):
-        """Store the bytes of an image at an address."""
+        """Store an image's bytes at an address."""
         self.written |= {address + 16 * at: beat for at, beat in enumerate(beats_of(image))}
 
     def image(self, address, size):
@@ -40,7 +40,7 @@ class Outside:
         return np.frombuffer(b"".join(self.written.get(at, 0).to_bytes(16, "little") for at in beats), np.uint8)
 
     def willing(self):
-        """Draw whether this cycle has no stall."""
+        """True if this cycle has no stall."""
         return bool(self.rng.random() >= self.stall)
 
     def reader(self, number, bus):

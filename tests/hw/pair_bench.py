@@ -1,4 +1,4 @@
-"""cocotb bench of two cores in one design: a host and a memory for each, with simultaneous self-tests."""
+"""cocotb bench of two cores in one design: host and memory for each, and simultaneous self-tests."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from fabtune.golden.settings import build
 
 
 class Registers:
-    """Registers of a core, for a driver in another thread."""
+    """Registers of a core for the driver, which runs in a separate thread."""
 
     def __init__(self, master):
         self._master = master

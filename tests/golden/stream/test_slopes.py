@@ -1,6 +1,4 @@
-"""Projected gradients of MiniLM on TREC questions: integers compared with the float64 derivative; prints the
-settings.
-"""
+"""Projected gradients of MiniLM on TREC questions: integers compared with float64; prints the settings."""
 
 import os
 from pathlib import Path

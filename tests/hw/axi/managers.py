@@ -1,4 +1,4 @@
-"""Bench for AXI managers: a memory with latency, stalls and bad responses that checks the protocol's rules."""
+"""Bench for AXI managers: a memory with latency, stalls and bad responses, and protocol checks."""
 
 from collections import deque
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ BEAT, PAGE = 16, 4096
 
 
 def content(address):
-    """Initial content of the memory: a different number in every beat."""
+    """Initial memory content: a distinct number per beat."""
     return address // BEAT * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128
 
 
@@ -23,11 +23,11 @@ class Run:
     stall: float = 0.0
     latency: int = 3
     bad: dict[int, int] = field(default_factory=dict)
-    """Response by address of a burst."""
+    """Response by burst address."""
     abort_at: int = -1
     cycles: int = 0
     blocked: bool = False
-    """Whether data, `o` or W, is never ready."""
+    """True if data is never ready, neither `o` nor W."""
     blocked_until: int = 0
     """First cycle in which data may be ready."""
     commands_from: int = 0
@@ -44,22 +44,22 @@ class Run:
     error_address: int = 0
     answered: int = 0
     left: tuple[int, int] = (0, 0)
-    """Commands and beats that were not accepted."""
+    """Commands and beats not accepted."""
 
     def __post_init__(self):
         self.rng = np.random.default_rng(self.seed)
         self.total = sum(beats for _, beats in self.commands)
 
     def chance(self):
-        """Whether this cycle has no stall."""
+        """True if this cycle has no stall."""
         return self.rng.random() >= self.stall
 
     def takes(self, cycle):
-        """Whether data may be ready in this cycle."""
+        """True if data may be ready in this cycle."""
         return not self.blocked and cycle >= self.blocked_until
 
     def burst(self, cycle, address, length):
-        """Record a burst and check it against the rules of AXI."""
+        """Record a burst and check AXI rules."""
         size = (length + 1) * BEAT
         assert address % BEAT == 0
         assert address // PAGE == (address + size - 1) // PAGE, "crosses 4 KiB"
@@ -67,19 +67,19 @@ class Run:
         self.issued.append(cycle)
 
     def expected(self):
-        """Address of each beat of all commands, and whether the beat is the last of its command."""
+        """Address of each beat of all commands, and its last flag."""
         return [(at + BEAT * j, j == beats - 1) for at, beats in self.commands for j in range(beats)]
 
     def wanted(self):
-        """Each beat read by the commands, and whether the beat is the last of its command."""
+        """Content of each beat to read, and its last flag."""
         return [(content(address), last) for address, last in self.expected()]
 
     def image(self):
-        """Written beats of the commands, by address."""
+        """Memory content after the commands, by address."""
         return {address: content(address) for address, _ in self.expected()}
 
     def addresses(self):
-        """Address of each beat of all bursts, in order."""
+        """Beat addresses of all bursts, in order."""
         return [at + BEAT * j for at, beats in self.bursts for j in range(beats)]
 
 
@@ -137,7 +137,7 @@ def _read(dut, run):
 
 
 def _write(dut, run, starve):
-    """Run an `AxiWrite` with ``content(address)`` until all is written and the manager is idle, or for `run.cycles`."""
+    """Run an `AxiWrite` with ``content(address)`` until idle with everything written, or for `run.cycles`."""
 
     async def bench(ctx):
         bus, commands, answers = dut.bus, deque(run.commands), deque()
@@ -209,10 +209,10 @@ def _write(dut, run, starve):
 
 
 def read(dut, *commands, **options):
-    """Give commands to an `AxiRead`: ``read(dut, commands, stall, latency=...)``; see `Run` for the options."""
+    """Run commands on an `AxiRead`: ``read(dut, commands, stall, latency=...)``; see `Run` for the options."""
     return _read(dut, Run(*commands, **options))
 
 
 def write(dut, *commands, starve=0.0, **options):
-    """Give commands and beats to an `AxiWrite`; `starve` is the probability of a cycle without a beat."""
+    """Run commands and beats on an `AxiWrite`; `starve` is the probability of a cycle without a beat."""
     return _write(dut, Run(*commands, **options), starve)

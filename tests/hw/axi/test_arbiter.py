@@ -1,4 +1,4 @@
-"""Arbiters: commands in order of rank, responses to the requester in order, beats after their command."""
+"""Arbiters: commands by rank, responses to their requester in order, beats after their command."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ NAMES = ["first", "second", "third"]
 
 
 class Flat(wiring.Component):
-    """An arbiter with the requesters' streams as ports, so that they can be driven by name."""
+    """An arbiter with the requesters' streams as ports, to be driven by name."""
 
     def __init__(self, kind, half):
         self.arbiter, self.half = kind(NAMES), half
@@ -48,12 +48,12 @@ class Flat(wiring.Component):
 
 
 def asked(rank, count):
-    """Commands of a requester; the address contains the rank."""
+    """Commands of a requester, with its rank in the address."""
     return [{"address": (rank + 1) << 20 | 16 * at, "beats": 1 + (at + rank) % 4} for at in range(count)]
 
 
 def wanted(one):
-    """Beats of a command: each has the command's address and the beat's number."""
+    """Beats of a command, with the command's address and the beat number."""
     return [one["address"] << 8 | at for at in range(one["beats"])]
 
 
@@ -63,7 +63,7 @@ def beats_of(commands):
 
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 def test_beats_come_back_to_their_requester_in_order(stall):
-    """A memory answers commands in order, at random times."""
+    """The memory answers commands in order, after random delays."""
     dut, rng = Flat(ReadArbiter, "read"), np.random.default_rng(7)
     commands = {name: asked(rank, 12) for rank, name in enumerate(NAMES)}
     left = {name: list(words) for name, words in commands.items()}

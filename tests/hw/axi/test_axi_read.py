@@ -57,7 +57,7 @@ def test_read_latency_is_what_the_class_says():
 
 
 def test_read_reserves_room_before_it_asks():
-    """If no beat is taken, the manager requests no more beats than fit."""
+    """Without a receiver, requests never exceed the FIFO."""
     run = read(AxiRead(AxiReadSpec(burst=16, depth=64)), [(0, 1000)], cycles=300, blocked=True)
     assert run.bursts == [(0, 16), (256, 16), (512, 16), (768, 16)]
     assert run.answered == 4
@@ -103,7 +103,7 @@ def test_read_of_single_beats_and_of_beats_at_the_end_of_a_page():
 
 
 def test_read_fills_its_fifo_to_the_last_beat():
-    """Without a taker the manager reads as many beats as the FIFO holds; then all are delivered without a loss."""
+    """Without a receiver the FIFO fills completely; then all beats are delivered."""
     run = read(AxiRead(AxiReadSpec(burst=16, depth=32)), [(0, 200)], latency=2, blocked_until=150)
     assert run.beats == run.wanted()
     assert [beats for _, beats in run.bursts] == [16] * 12 + [8]
@@ -111,7 +111,7 @@ def test_read_fills_its_fifo_to_the_last_beat():
 
 
 def test_read_has_as_many_bursts_outstanding_as_the_spec_says():
-    """Bursts of one beat each, without a response."""
+    """Single-beat bursts without answers."""
     spec = AxiReadSpec(burst=4, depth=16)
     run = read(AxiRead(spec), [(BEAT * at, 1) for at in range(30)], latency=200)
     assert run.beats == run.wanted()

@@ -23,9 +23,9 @@ BY_ACCESS = {access: [item for item in REGISTERS if item.access == access] for a
 
 
 class Host(Lite):
-    """A manager that notes the cycles in which `command_strobe` is 1.
+    """A manager that records the cycles of `command_strobe`.
 
-    With `locks` it also is the core: `locked` rises in the cycle after `command_strobe`, as a flip-flop does.
+    With `locks` it also acts as the core: `locked` rises in the cycle after `command_strobe`, like a flip-flop.
     """
 
     def __init__(self, ctx, dut, stall=0.0):
@@ -133,7 +133,7 @@ def test_locked_registers_ignore_writes():
 
 @pytest.mark.parametrize("high", range(-1, 4))
 def test_the_lock_counts_in_the_cycle_before_the_new_value(high):
-    """`locked` is high in one cycle alone, so many after the one in which address and data are taken."""
+    """`locked` is high for one cycle, at each distance from the cycle that takes address and data."""
 
     async def body(ctx, dut, host):
         bus = dut.bus
@@ -166,7 +166,7 @@ def test_at_most_every_other_cycle_a_write_takes_effect(order):
 
 @pytest.mark.parametrize("first", ORDERS)
 def test_a_core_that_locks_a_cycle_after_the_strobe_ignores_all_that_follows(first):
-    """Every locked register, from the earliest write behind the command on, and after the lock as before."""
+    """Every locked register, from the earliest write after the command; and unlocked again afterwards."""
 
     async def body(ctx, dut, host):
         ctx.set(dut.bus.b.ready, 1)
@@ -237,7 +237,7 @@ def test_the_interrupt_is_kept_and_cleared():
         await host.write(pending, 1)
         assert not ctx.get(dut.interrupt_line)
         assert await host.read(pending) == (0, OKAY)
-        ctx.set(dut.finished, 1)  # while it is being cleared
+        ctx.set(dut.finished, 1)  # during the clear
         await host.write(pending, 1)
         assert ctx.get(dut.interrupt_line)
 
@@ -261,7 +261,7 @@ def test_a_bit_that_is_set_stays_until_all_is_cleared():
 @pytest.mark.parametrize("cycle", range(-1, 6))
 @pytest.mark.parametrize("name", ["rate", "command", "soft_reset", "interrupt_enable"])
 def test_a_clear_wins_over_a_write_and_leaves_the_bus_alone(name, cycle):
-    """`clear` is high in one cycle alone, so many after the one in which the write was taken."""
+    """`clear` is high for one cycle, at each distance from the cycle that takes the write."""
 
     async def body(ctx, dut, host):
         before = {"rate": 7, "interrupt_enable": 1}
@@ -286,7 +286,7 @@ def test_a_clear_wins_over_a_write_and_leaves_the_bus_alone(name, cycle):
         found = {one: ctx.get(getattr(dut, one)) for one in ("rate", "command", "soft_reset", "interrupt_enable")}
         assert found == dict.fromkeys(found, 0) | ({} if lost else {name: kept})
         assert await host.read(REGISTERS["interrupt"].offset) == (0, OKAY)
-        # of a command: in the cycle in which it would strobe it is not seen any more
+        # a command cleared in its strobe cycle has no strobe
         assert host.strobes == ([3] if name == "command" and cycle != AxiRegisters.LATENCY - 1 else [])
 
     play(body)

@@ -13,7 +13,7 @@ BEAT, PAGE = 16, 4096
 
 
 def apart(seed, count, longest):
-    """Commands that do not overlap."""
+    """Commands without overlap."""
     rng = np.random.default_rng(seed)
     starts = rng.permutation(count) * (longest + 40) + rng.integers(0, 40, count)
     return [
@@ -46,7 +46,7 @@ def test_write_gives_the_memory_what_it_was_given(shape, stall, starve):
 
 @pytest.mark.parametrize(("offset", "wait"), [(0, 0), (8, 16)])
 def test_write_runs_at_a_beat_a_cycle(offset, wait):
-    """With short bursts before long bursts, an early address waits for data once and not each time."""
+    """Short bursts before long ones: the address sent early waits for data once, not repeatedly."""
     run = write(AxiWrite(AxiWriteSpec()), [(PAGE * j + offset * BEAT, 64) for j in range(20)], latency=100)
     assert run.total <= run.times[-1] - run.times[0] + 1 <= run.total + wait
 
@@ -94,7 +94,7 @@ def test_write_takes_beats_before_their_command():
 
 
 def test_write_has_no_more_bursts_outstanding_than_it_may():
-    """Two addresses in the FIFO's memory and one in the output register: the fourth burst waits for a response."""
+    """Two addresses in the FIFO memory and one in its output register: the fourth burst waits for a response."""
     spec = AxiWriteSpec(burst=4, depth=16, outstanding=2)
     run = write(AxiWrite(spec), [(PAGE * at, 4) for at in range(5)], latency=100)
     assert run.written == run.image()
@@ -110,7 +110,7 @@ def test_write_issues_nothing_in_the_cycle_of_abort():
 
 
 def test_write_takes_and_drops_once_stopped():
-    """Also with a full FIFO, as W data is not accepted."""
+    """Also with a full FIFO whose data nobody takes."""
     asked = [(PAGE * j, 64) for j in range(10)]
     assert write(AxiWrite(AxiWriteSpec()), asked, blocked=True, cycles=800).left == (9, 640 - 128 - 1)
     assert write(AxiWrite(AxiWriteSpec()), asked, blocked=True, abort_at=150, cycles=800).left == (0, 0)

@@ -1,4 +1,4 @@
-"""Burst splitter: bursts cover their command, cross no page, and have the allowed length; drop discards."""
+"""Burst splitter: bursts cover their command, cross no page, have maximal length; drop discards."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ PAGE, BEAT = 4096, 16
 
 
 def expected(commands, longest, beat=BEAT):
-    """Bursts of the commands, computed beat by beat."""
+    """Bursts of the commands, derived beat by beat."""
     bursts = []
     for address, beats in commands:
         first = True

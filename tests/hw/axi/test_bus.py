@@ -18,7 +18,7 @@ from fabtune.hw.axi.axi_write import AxiWrite
 
 
 class Managers(wiring.Component):
-    """One manager of each kind, as seen at the edge of a core."""
+    """Both managers, as at the edge of a core."""
 
     read: Out(axi.Read())
     write: Out(axi.Write())
@@ -29,7 +29,7 @@ class Managers(wiring.Component):
 
 
 class Edge(wiring.Component):
-    """Pins of the managers."""
+    """Their pins."""
 
     def __init__(self):
         self.managers = Managers()

@@ -1,4 +1,4 @@
-"""Cache RAM: beats are read as written, one per cycle on both sides, with and without stalls."""
+"""Cache RAM: written beats are read back, a beat a cycle on both sides, with and without stalls."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def rows(asked):
 
 
 def read_back(writes, reads, version=0, stall=0.0):
-    """Give the writes, then the reads once all beats are in the memory."""
+    """Write, then read once all beats are stored."""
     beats = [word(row, version) for row, _ in rows(writes)]
     sources = {"write": commands(writes), "i": beats, "read": commands(reads)}
     return play_interface(

@@ -1,4 +1,4 @@
-"""Chunked reads: commands of images of any size, against slices of the image."""
+"""Chunked reads: commands of images of any size, compared with slices of the image."""
 
 import pytest
 from amaranth.hdl import Module
@@ -13,7 +13,7 @@ from ..play import play_interface
 
 
 class Reader(wiring.Component):
-    """Offer commands of one image after another."""
+    """Offers the commands of images in sequence."""
 
     def __init__(self, beats):
         self.beats = beats

@@ -1,4 +1,4 @@
-"""Address of the first error: the bits within a beat are constants without registers."""
+"""Address of the first error: bits within a beat are constants, without registers."""
 
 import re
 

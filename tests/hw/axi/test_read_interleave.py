@@ -1,4 +1,4 @@
-"""Reads over several ports: each goes to the requested port, and beats arrive in order, whichever port is late."""
+"""Reads over several ports: each goes to the selected port, and beats return in order, whichever port is late."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ PORTS = ("port0", "port1", "port2")
 
 
 def port_of(address):
-    """Port of a block of the memory."""
+    """The port of a memory block."""
     return PORTS[address // (16 * BURST) % len(PORTS)]
 
 
 def memory(name, latency, found, busy=0.0):
-    """A port of a memory: a beat per cycle, each read at least `latency` cycles after the command."""
+    """A memory port: a beat a cycle, at least `latency` cycles after the command."""
     rng = np.random.default_rng(PORTS.index(name))
 
     def bench_of(dut):
@@ -48,7 +48,7 @@ def memory(name, latency, found, busy=0.0):
 
 
 def run(reads, latency, direct=False, stall=0.0):
-    """Give reads to ports of these latencies; requests of each port, and the beats."""
+    """Run reads on ports with these latencies; returns requests per port, and beats."""
     dut, found = ReadInterleave(len(PORTS), most=2 * BURST, direct=direct), {name: [] for name in PORTS}
     benches = [memory(name, latency[name], found, stall)(dut) for name in PORTS]
 

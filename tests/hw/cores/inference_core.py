@@ -1,6 +1,6 @@
-"""A core that only runs inference: the shell, the memory system and the forward engine, and what connects them.
+"""A core for inference only: shell, memory system and forward engine, connected.
 
-docs/composing-a-core.md walks through this file.
+docs/composing-a-core.md explains this file.
 """
 
 from collections.abc import Iterator
@@ -48,14 +48,14 @@ from fabtune.sim.phase import Phase
 
 
 class Command(IntEnum):
-    """Codes that `command` takes."""
+    """Command codes."""
 
     LOAD = 1
     INFER = 2
 
 
 class Error(IntEnum):
-    """Codes in `status` of a command that ended early."""
+    """Error codes in `status`."""
 
     BAD_COMMAND = 1
     BAD_ADDRESS = 2
@@ -82,7 +82,7 @@ CORE = CoreRegisters(
 
 @dataclass(frozen=True, kw_only=True)
 class InferenceCoreSpec(NetworkCoreSpec):
-    """Parameters of the core: a network as a line of text, and the size of its array."""
+    """Parameters: a network as a line of text, and the array's size."""
 
     name: ClassVar[str] = "inference_core"
     summary: ClassVar[str] = "a frozen network behind AXI"
@@ -107,7 +107,7 @@ class InferenceCoreSpec(NetworkCoreSpec):
 
     @property
     def labels(self) -> int:
-        """Classes."""
+        """Number of classes."""
         return self.described.classes
 
     @property
@@ -122,7 +122,7 @@ class InferenceCoreSpec(NetworkCoreSpec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memories that may take blocks of RAM, of which the plan for a device chooses the kinds."""
+        """Memories for the device's plan of RAM kinds."""
         return (
             *network_memories(self.forward),
             *port_memories(self.reader, self.writer, self.memory_ports),
@@ -134,7 +134,7 @@ class InferenceCoreSpec(NetworkCoreSpec):
 
 
 class InferenceEngine(wiring.Component):
-    """Loads the frozen network, and computes samples one after the other."""
+    """Loads the frozen network and computes samples one by one."""
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
@@ -158,7 +158,7 @@ class InferenceEngine(wiring.Component):
         m.d.comb += [memory.stop.eq(self.control.abort), memory.hold.eq(self.control.hold)]
         m.d.comb += self.control.quiet.eq(memory.quiet)
 
-        # the logits of a sample, the last one marked
+        # logits of a sample, the last marked
         channel, written = Signal(range(self.mapping.stages[-1].channels)), Signal()
         last = channel == self.mapping.stages[-1].channels - 1
         m.d.comb += [
@@ -178,7 +178,7 @@ class InferenceEngine(wiring.Component):
     def _sequence(
         self, m: Module, engine: ForwardEngine, memory: MemorySystem, logits: LogitWriter, written: Signal
     ) -> None:
-        """The commands."""
+        """State machine of the commands."""
         control, settings = self.control, self.control.settings
         parameters, samples = memory.parameters_read.command, memory.samples_read.command
         left, pending, address = Signal(32), Signal(32), Signal.like(settings.samples)
@@ -224,7 +224,7 @@ class InferenceEngine(wiring.Component):
 
 
 class InferenceCore(ShelledCore):
-    """The core: the engine inside the shell."""
+    """The engine inside the shell."""
 
     def __init__(self, spec: InferenceCoreSpec) -> None:
         self.spec = spec
@@ -236,13 +236,13 @@ class InferenceCore(ShelledCore):
 
 
 def golden(spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray) -> np.ndarray:
-    """Compute the logits of samples, (n, classes) in Q8.16."""
+    """Logits of samples, (n, classes) in Q8.16."""
     outputs = run(spec.described.stages, frozen, spec.values_of(inputs), product_of("int64"), Narrower())
     return outputs[-1].reshape(len(inputs), -1)
 
 
 def regions(spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray) -> list[Region]:
-    """Make the regions of a job; each logit takes four bytes, and those of a sample begin on a beat."""
+    """Regions of a job; a logit takes four bytes, and each sample starts on a beat."""
     beats = len(inputs) * -(-4 * spec.labels // BEAT)
     parameters = Region.containing("parameters", frozen_image(spec.forward, frozen))
     return [
@@ -253,13 +253,13 @@ def regions(spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray) -> list[R
 
 
 def logits_image(spec: InferenceCoreSpec, logits: np.ndarray) -> np.ndarray:
-    """Make the bytes that the core writes."""
+    """Bytes written by the core."""
     rows = np.pad(logits, ((0, 0), (0, -spec.labels % (BEAT // 4))))
     return np.ascontiguousarray(rows, "<i4").view(np.uint8).reshape(-1)
 
 
 def infer(core: Core, spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray) -> np.ndarray:
-    """Load a frozen network on the core, and compute the logits of samples: (n, classes) in Q8.16."""
+    """Load a frozen network on the core and compute logits of samples: (n, classes) in Q8.16."""
     buffers = {region.register: core.place(region) for region in regions(spec, frozen, inputs)}
     addresses = {name: buffer.device_address for name, buffer in buffers.items()}
     core.run(Command.LOAD, parameters=addresses["parameters"])
@@ -269,14 +269,14 @@ def infer(core: Core, spec: InferenceCoreSpec, frozen: list, inputs: np.ndarray)
 
 
 def simulated(spec: InferenceCoreSpec, dram: Dram | None = None) -> tuple[Core, SimulatedDevice]:
-    """Compile the core with Verilator; return the driver, and the device that it drives."""
+    """Compile the core with Verilator; returns driver and device."""
     program = build(emit(spec).verilog, spec.name, spec.memory_ports)
     device = SimulatedDevice(program, dram, limit=200_000)
     return Core(CORE, registers=device, memory=device, interrupt=device.interrupt, signature=spec.signature), device
 
 
 def job(spec: InferenceCoreSpec, rng: np.random.Generator, samples: int) -> tuple[list, np.ndarray]:
-    """Draw a network's parameters, and samples."""
+    """Random network parameters and samples."""
     inputs, *_ = random_samples(spec.described, spec.byte_inputs, samples, rng, spec.labels)
     return random_parameters(spec.described, rng), inputs
 
@@ -289,7 +289,7 @@ class GoldenInference(GoldenCore[InferenceCoreSpec]):
         self.frozen = None
 
     def carry_out(self, command: Command, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Carry out a command that is not refused."""
+        """Execute an accepted command."""
         mapping, count = self.spec.forward, settings["count"]
         if command is Command.LOAD:
             self.frozen = frozen_of(mapping, memory.read(settings["parameters"], mapping.frozen_beats * BEAT))
@@ -300,11 +300,11 @@ class GoldenInference(GoldenCore[InferenceCoreSpec]):
 
 
 GOLDEN = GoldenInference
-"""Golden model of the core, as `golden_core` finds it."""
+"""Golden model, found by `golden_core`."""
 
 
 def selftest(spec: InferenceCoreSpec, seed: int = 1) -> SelfTest:
-    """Make the self-test that is packaged with the core."""
+    """Self-test packaged with the core."""
     frozen, inputs = job(spec, np.random.default_rng(seed), samples=4)
     script = PlayedSelfTest(spec)
     at = {region.register: script.place(region) for region in regions(spec, frozen, inputs)}
@@ -315,14 +315,14 @@ def selftest(spec: InferenceCoreSpec, seed: int = 1) -> SelfTest:
 
 
 def scenario(spec: InferenceCoreSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make the bench: one job from reset, recorded from the host driver."""
+    """Bench phases: one job from reset, recorded from the host driver."""
     core = RecordedCore(spec, patience=100_000)
     infer(core, spec, *job(spec, rng, samples=max(words // 100, 2)))
     return [core.phase(reset=True)]
 
 
 def main() -> None:
-    """Run a job on the simulated core, and compare it with golden."""
+    """Run a job on the simulated core and compare with golden."""
     spec = InferenceCoreSpec()
     core, _ = simulated(spec)
     frozen, inputs = job(spec, np.random.default_rng(0), samples=5)

@@ -1,6 +1,6 @@
-"""Fan-out of the cores: no net has more than about two thousand loads, and few flip-flops have a reset.
+"""Fan-out of the cores: at most about two thousand loads per net, and few flip-flops with a reset.
 
-The inference core, which has no trainer, is checked in `test_inference_core`, where it is estimated.
+`test_inference_core` estimates and checks the inference core.
 """
 
 import pytest
@@ -13,13 +13,13 @@ from fabtune.golden.settings import build
 from ...small_cores import NETWORK
 
 MOST_LOADS = 2100
-"""A word of 2,048 bits may be selected by one net, between two halves of a deep memory."""
+"""A 2,048-bit word may be selected at once, between two halves of a deep memory."""
 SMALL = dict.fromkeys(("instantft", "zotrain"), (f"network={NETWORK}", "lanes=16"))
 PRESETS = [(name, preset) for name, kind in CORES.items() for preset in kind.presets]
 
 
 def check(spec, share):
-    """Estimate a core, and check its nets and resets."""
+    """Estimate a core; check nets and resets."""
     found = estimate_spec(spec, board(DEFAULT_BOARD).fabric)
     assert max(one.loads for one in found.fan_outs) <= MOST_LOADS, found.fan_outs[0]
     assert found.with_reset <= share * found.raw["ff"], (found.with_reset, found.raw["ff"])

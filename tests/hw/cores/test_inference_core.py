@@ -23,7 +23,7 @@ RNG = np.random.default_rng(11)
 
 
 def _module():
-    """Import the file in this folder."""
+    """Import the file beside this one."""
     found = importlib.util.spec_from_file_location("inference_core", SOURCE)
     sys.modules["inference_core"] = module = importlib.util.module_from_spec(found)
     found.loader.exec_module(module)
@@ -35,12 +35,11 @@ example = _module()
 
 @pytest.fixture(scope="module")
 def spec():
-    """The parameters."""
     return example.InferenceCoreSpec()
 
 
 def network(spec, samples):
-    """Random parameters and samples, and golden's logits."""
+    """Random parameters and samples, and the golden logits."""
     frozen, inputs = example.job(spec, RNG, samples)
     return frozen, inputs, example.golden(spec, frozen, inputs)
 

@@ -1,4 +1,4 @@
-"""The logit writer: every sample starts on a new beat, in order, after its command."""
+"""Logit writer: every sample starts on a beat, in order, after its own command."""
 
 import numpy as np
 import pytest

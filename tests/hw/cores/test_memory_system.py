@@ -27,7 +27,7 @@ class Error(IntEnum):
 
 
 async def read(bench, name, commands, ports=("",)):
-    """Beats read through a port, or through several in turn."""
+    """Read beats through a port, or through several alternately."""
     found = []
     for at, (address, beats) in enumerate(commands):
         port = f"{name}_read{ports[at % len(ports)]}"
@@ -37,7 +37,7 @@ async def read(bench, name, commands, ports=("",)):
 
 
 async def write(bench, name, commands):
-    """Write through a port; each beat is the address plus 1."""
+    """Write through a port; each beat is its address plus 1."""
     for address, beats in commands:
         await bench.give(f"{name}_write.command", [{"address": address, "beats": beats}])
         await bench.give(f"{name}_write.beats", [address + 16 * at + 1 for at in range(beats)])
@@ -59,7 +59,7 @@ MEMORIES = {
 
 
 def system(**memories):
-    """A memory system for the requesters."""
+    """A memory system for these requesters."""
     return MemorySystem(READS, WRITES, Error, buffered=("alpha", "bulk"), **memories)
 
 
@@ -70,7 +70,7 @@ def test_every_requester_gets_its_own_beats(memories, stall):
 
     def reader(name):
         async def body(bench):
-            if name == "bulk":  # a cache RAM holds what was written
+            if name == "bulk":  # a cache RAM returns written data
                 await write(bench, "bulk", commands["bulk"])
                 await bench.tick(3)
                 await bench.until("settled")

@@ -51,12 +51,12 @@ def failed(error):
 
 
 def checks(command, settings):
-    """A length above the maximum, for two of three commands."""
+    """A length limit, for two of three commands."""
     return [Check((command != Command.REST) & (settings.length > LONGEST), Error.TOO_LONG, settings.length)]
 
 
 def play(body, reset=None):
-    """Simulate until ``body(ctx, shell, host, seen)`` returns; `seen` holds each start, and the cycles of abort and
+    """Simulate until ``body(ctx, shell, host, seen)`` returns; `seen` records each start and the cycles of abort and
     clear.
     """
     shell = Shell(CORE, SIGNATURE, checks)
@@ -82,7 +82,7 @@ def play(body, reset=None):
 
 
 async def end(ctx, shell):
-    """The trainer ends the command."""
+    """End the trainer's command."""
     ctx.set(shell.control.finished, 1)
     await ctx.tick()
     ctx.set(shell.control.finished, 0)
@@ -94,7 +94,7 @@ async def error_address(host):
 
 
 async def settle(ctx):
-    """Wait until all checks are made and an accepted command has started."""
+    """Wait until all checks are done and a passing command has started."""
     await ctx.tick().repeat(len(CORE.settings) + 6)
 
 
@@ -116,9 +116,7 @@ def test_a_command_runs_to_its_end(command):
 
 
 def test_a_command_ends_once_no_burst_is_outstanding():
-    """The trainer ends with a read in flight, whose response may still be an error; bursts may begin while the trainer
-    runs.
-    """
+    """The trainer ends with a read in flight that may still fail; bursts may begin while it runs."""
 
     async def body(ctx, shell, host, seen):
         control = shell.control
@@ -288,7 +286,7 @@ def test_counters_count_the_last_command_alone():
         counts = shell.control.counts
         for steps in (3, 2):
             await host.write(command=Command.FILL)
-            ctx.set(counts.sums, 1)  # while it is checked, too
+            ctx.set(counts.sums, 1)  # during the check as well
             await settle(ctx)
             ctx.set(counts.sums, 0)
             before = await host.read("sums")
@@ -303,7 +301,7 @@ def test_counters_count_the_last_command_alone():
             await ctx.tick().repeat(5)
             ctx.set(counts.words, 0)
             words = await host.read("words")
-            assert words in (steps, steps + 1)  # the cycle in which the command's end is reported counts
+            assert words in (steps, steps + 1)  # the cycle of the reported end counts
             assert await host.read("sums") - before == sum(20 + step for step in range(steps))
             cycles = await host.read("cycles_low")
             assert await host.read("cycles_low") == cycles > steps + len(CORE.settings)
@@ -314,7 +312,7 @@ def test_counters_count_the_last_command_alone():
 
 @pytest.mark.parametrize("distance", range(8))
 def test_what_is_written_while_a_command_runs_is_ignored(distance):
-    """A command right after another, in any cycle: neither the command nor a setting changes the running command."""
+    """A second command in any cycle: neither it nor a setting changes the running command."""
 
     async def body(ctx, shell, host, seen):
         await host.write(command=Command.FILL)
@@ -334,7 +332,7 @@ def test_what_is_written_while_a_command_runs_is_ignored(distance):
 
 
 async def write_behind(ctx, host, name, value, distances, order="both"):
-    """Write a register at each of these distances in cycles, from the cycle after the previous write was accepted."""
+    """Write a register at each distance in cycles, from the cycle after the previous write was taken."""
     cycle = 0
     for distance in distances:
         if distance > cycle:
@@ -343,14 +341,14 @@ async def write_behind(ctx, host, name, value, distances, order="both"):
 
 
 FARTHEST, APART = 300, 20
-"""Cycles from a command to the last write after it, and between two writes."""
+"""Cycles from a command to the last write after it, and between such writes."""
 WRONG = {"command": Command.DRAIN, "length": LONGEST + 1, "address": 1, "address_high": 1 << 31}
-"""Word for each locked register that would run another command, or cause a refusal."""
+"""A word for each locked register that would run another command, or make this one fail."""
 
 
 @pytest.mark.parametrize("ready", [1, pytest.param(0, marks=pytest.mark.slow)], ids=["while it runs", "while it waits"])
 def test_nothing_written_behind_a_command_changes_it(ready):
-    """A write to each register at every distance from 0 cycles, the closest on the bus, to 300."""
+    """A write to each register at every distance from 0 cycles, the bus's minimum, to 300."""
     orders = list(ORDERS)
 
     async def body(ctx, shell, host, seen):
@@ -396,7 +394,7 @@ def test_what_is_written_right_before_a_command_counts(order):
 
 @pytest.mark.parametrize("first", [Command.FILL, 0, 9], ids=["wrong setting", "no command", "unknown command"])
 def test_what_is_written_behind_a_refused_command_counts_after_it(first):
-    """Close writes are ignored during the checks; from some distance on each write counts."""
+    """Writes during the check are ignored, later ones take effect."""
     refused = {Command.FILL: (Error.TOO_LONG, 77)}.get(first, (Error.BAD_COMMAND, first))
     soon = len(CORE.settings) + 7
 

@@ -10,16 +10,16 @@ from .test_shell import BUSY, CORE, DONE, IDLE, LONGEST, Command, Error, end, pl
 AFTER = {item.name: item.reset for item in CORE.map if item.name != "signature"}
 """All registers after a reset."""
 RESET = DRAIN_CYCLES + RESET_CYCLES + RESET_DELAY + 24
-"""Cycles of a reset without outstanding bursts, with a margin."""
+"""Cycles of a reset with nothing outstanding, with a margin."""
 
 
 async def registers(host):
-    """All registers except the constant."""
+    """All registers but the constant."""
     return {name: await host.read(name) for name in AFTER}
 
 
 async def changed(ctx, shell, host):
-    """Change every register from its reset value: a command that has ended with an error, pending, and settings."""
+    """Change every register from its reset value: a command ended with a pending error, and settings."""
     await host.write(length=7, address=0x1230, address_high=1, interrupt_enable=1, command=Command.FILL)
     ctx.set(shell.control.counts.words, 1)
     ctx.set(shell.control.counts.sums, 3)
@@ -33,7 +33,7 @@ async def changed(ctx, shell, host):
 
 
 async def complete(ctx, shell, host, seen):
-    """Check that a reset restores the initial state, and that a command runs."""
+    """After a reset the state is initial, and a command runs."""
     assert await registers(host) == AFTER
     assert not ctx.get(shell.interrupt)
     assert not ctx.get(shell.control.abort)
@@ -81,7 +81,7 @@ def test_nothing_but_a_one_asks_for_it():
 @pytest.mark.parametrize("first", [Command.FILL, 9], ids=["command", "unknown command"])
 @pytest.mark.parametrize("ready", [1, 0], ids=["while it runs", "while it waits"])
 def test_at_any_distance_behind_a_command(first, ready):
-    """From the closest on the bus, through checks and start, to long after."""
+    """From the bus's minimum, through checks and start, to long after."""
 
     async def body(ctx, shell, host, seen):
         for distance in [*range(16), 40, 90]:
@@ -100,7 +100,7 @@ def test_at_any_distance_behind_a_command(first, ready):
 
 @pytest.mark.parametrize("distance", range(12))
 def test_around_the_end_of_a_command(distance):
-    """The command ends in a cycle near the reset request."""
+    """The command ends close to the cycle of the reset request."""
 
     async def body(ctx, shell, host, seen):
         await host.write(length=6, interrupt_enable=1, command=Command.FILL)
@@ -138,7 +138,7 @@ def test_while_a_fault_drains(distance):
 
 
 def test_the_bus_is_waited_for_and_registers_answer():
-    """With an outstanding burst the reset is pending, reads are answered, and writes are lost."""
+    """While a burst is outstanding the reset is pending, reads are answered, and writes are lost."""
 
     async def body(ctx, shell, host, seen):
         await host.write(length=6, command=Command.FILL)
@@ -148,7 +148,7 @@ def test_the_bus_is_waited_for_and_registers_answer():
         for turn in range(60):
             assert await host.read("soft_reset") == 1
             assert (await host.status())["busy"] == 1
-            # a second reset, a command and settings
+            # another reset request, a command and settings
             await host.write(soft_reset=turn % 2, command=Command.REST, length=turn, interrupt_enable=1)
             assert ctx.get(shell.control.abort)
             assert (seen["clears"], await host.read("length")) == (0, 6)
@@ -162,7 +162,7 @@ def test_the_bus_is_waited_for_and_registers_answer():
 
 @pytest.mark.parametrize("name", ["command", "length", "interrupt_enable", "soft_reset"])
 def test_a_write_near_its_end_counts_or_is_lost(name):
-    """One write at each distance after the reset: lost up to some distance, accepted from there on."""
+    """One write at each distance after the reset: lost up to some distance, effective from there on."""
 
     async def body(ctx, shell, host, seen):
         counted = []

@@ -22,7 +22,7 @@ from .test_shell import CORE, SIGNATURE, Command, checks
 
 
 class Trainer(wiring.Component):
-    """A trainer that counts the cycles since reset."""
+    """A trainer that counts cycles since its reset."""
 
     def __init__(self):
         self.count = Signal(16)
@@ -36,7 +36,7 @@ class Trainer(wiring.Component):
 
 
 class Core(ShelledCore):
-    """The core around it."""
+    """The core around the trainer."""
 
     def __init__(self):
         fields = {"registers": CORE, "signature": SIGNATURE, "memory_ports": 0, "address": 40, "monitor": False}
@@ -105,7 +105,7 @@ def test_a_soft_reset_resets_the_trainer():
             counts.append(ctx.get(core.inside.count))
         assert 0 in counts
         assert counts[0] > 300
-        # the trainer runs again when the host is told
+        # the trainer runs again once the host sees the end of the reset
         assert 0 < ctx.get(core.inside.count) < RESET_DELAY + 10
         assert len(counts) < DRAIN_CYCLES + RESET_CYCLES + RESET_DELAY
         assert await host.read("length") == 5

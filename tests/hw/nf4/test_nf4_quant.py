@@ -1,4 +1,4 @@
-"""RTL of `nf4_quant` with blocks that wait: for thresholds, for free space in the memory and in the queue."""
+"""RTL of `nf4_quant` with waiting blocks: for thresholds, for memory and for the queue."""
 
 import numpy as np
 import pytest
@@ -15,13 +15,13 @@ SHORT_QUEUE = [*[1] * 40, 400, 400, 1, 400]
 
 
 class Endless(Nf4QuantSpec):
-    """A quantiser with a queue that is never full."""
+    """Variant whose queue never fills."""
 
     waiting = 1 << 30
 
 
 class Vast(Nf4QuantSpec):
-    """A quantiser with a memory that is never full."""
+    """Variant whose memory never fills."""
 
     address_bits = 30
 

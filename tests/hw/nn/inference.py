@@ -15,11 +15,11 @@ from ..play import play_interface
 from ..simulation import beats_of
 
 READ = ("enable", "address", "column")
-"""Members of `StageOutputs` for a reader."""
+"""Members of `StageOutputs` driven by a reader."""
 
 
 class Inference(wiring.Component):
-    """A forward engine whose outputs of stage `stage` are read as a stream; the other stages wait."""
+    """A forward engine with the outputs of stage `stage` as a stream; the other stages wait."""
 
     def __init__(self, mapping):
         self.mapping, self.engine = mapping, ForwardEngine(mapping)
@@ -57,7 +57,7 @@ class Inference(wiring.Component):
 
 
 def loads_and_samples(load, images):
-    """Function that gives an engine beats of parameters, then samples."""
+    """Body that sends parameter beats, then samples in sequence."""
 
     async def feed(bench):
         for beat in load[:-1]:
@@ -77,9 +77,9 @@ def loads_and_samples(load, images):
 
 
 def infer(mapping, parameters, images, stall=0.0, hold=0):
-    """Outputs of samples, a list for each stage, the cycle of the first start, and the number of clipped sums.
+    """Outputs of samples as a list per stage, the cycle of the first start, and the number of clipped sums.
 
-    `parameters` is the parameters' image. With `hold` no sample starts before that cycle.
+    `parameters` is their image. With `hold` no sample starts before this cycle.
     """
     found, load = [[] for _ in mapping.stages], beats_of(parameters)
 
@@ -102,6 +102,6 @@ def infer(mapping, parameters, images, stall=0.0, hold=0):
         limit=30_000,
     )
     assert seen.cycles("load.ready")[: len(load) - 1] == list(range(len(load) - 1))
-    # activations are cleared from the cycle after the first beat on
+    # activations are cleared from the cycle after the first beat
     assert seen.cycles("loaded") == [max(len(load) - 1, mapping.clear_cycles + 1)]
     return found, seen.cycles("engine.running")[0], sum(seen.words("engine.clipped"))

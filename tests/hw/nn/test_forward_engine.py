@@ -1,4 +1,4 @@
-"""The forward engine alone, without adapters or a host: a network's outputs, sample by sample."""
+"""Forward engine without adapters or host: outputs of a network, sample by sample."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def parameters(mapping, rng):
 
 
 def outputs(mapping, frozen, samples):
-    """Golden's outputs of each stage, flat."""
+    """Golden outputs of each stage, flattened."""
     found = run(mapping.network_stages, frozen, samples, product_of("int64"), Narrower())
     return [one.reshape(-1).tolist() for one in found]
 

@@ -1,4 +1,4 @@
-"""The forward engine on each kind of layer: outputs of every stage, at full speed and with stalls."""
+"""Forward engine on each kind of layer: outputs of every stage, at full speed and with stalls."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ NETWORKS = {
     "flatten fc3",
     "halves of the lanes, and residuals": "8x4x5 conv8k3p1 add@0,-1 relu conv8k3p1 add@3,2 leaky0.1 pool3p1s2 "
     "conv9k1 dw3p1 add@8,7 avg2x1 conv8k3p1 flatten fc3",
-    # half the lanes have fewer than the channels of a residual
+    # half the lanes are fewer than the channels of a residual
     "halves of the lanes, and one residual that is whole": "8x4x4 conv16k3p1 relu conv8k1 conv16k3p1 add@3,1 relu "
     "flatten fc3",
     "maps of one dimension": "3x1x16 conv5k1x5p0,0,2,2s1x2 relu pool1x2 dw1x3p0,0,1,1 leaky0.1 conv4k1 "
@@ -90,7 +90,7 @@ LONG = (
     *("one filter a channel", "pools beyond the map", "concatenations"),
     *("averages", "groups", "slopes"),
 )
-"""Networks that simulate for long, with layers that other networks also have."""
+"""Slow networks, with layers covered by other networks."""
 
 
 @pytest.mark.parametrize(

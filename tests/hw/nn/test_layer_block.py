@@ -1,4 +1,4 @@
-"""Beat packer: whole beats, a shorter last beat, several samples."""
+"""Beat packer: full beats, a shorter last beat, several samples."""
 
 import numpy as np
 import pytest

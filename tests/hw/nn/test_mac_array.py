@@ -1,4 +1,4 @@
-"""The array of multipliers: sums of operands in other formats than a network's."""
+"""Multiplier array: sums of operands in other formats than a network's."""
 
 import numpy as np
 import pytest

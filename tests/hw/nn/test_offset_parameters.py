@@ -1,4 +1,4 @@
-"""The forward engine with an offset per parameter: logits of both perturbation signs, also with duplicated weights."""
+"""Forward engine with an offset per parameter: logits of both sides, also with duplicated weights."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ NUMBERS = 7
 
 
 class Perturbed(wiring.Component):
-    """A forward engine with external offsets, and a reader of the logits."""
+    """A forward engine with external offsets, and a reader of its logits."""
 
     def __init__(self, mapping):
         self.mapping, offsets = mapping, Offsets(mapping, NUMBERS)
@@ -58,7 +58,7 @@ class Perturbed(wiring.Component):
 
 
 def moved(mapping, frozen, weights, biases):
-    """Parameters with offsets: (words, NUMBERS) for weights, (groups, columns) for biases."""
+    """Parameters with weight offsets (words, NUMBERS) and bias offsets (groups, columns)."""
     found, word = [], mapping.lanes * mapping.columns
     for at, (own, stage) in enumerate(zip(frozen, mapping.stages, strict=True)):
         places = weight_positions(mapping, at).reshape(own.weight.shape)

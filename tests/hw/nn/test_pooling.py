@@ -1,4 +1,4 @@
-"""Pooling: the largest sum of each pool, ReLU, and the targets of the outputs."""
+"""Pooling: maximum of each pool, ReLU, and output addresses."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ MAPPING = Mapping("pooled", stages_of("pooled", (1, 12, 12), (Convolution(4, 3),
 
 
 def pool(sums, size, relu, gap=0):
-    """Outputs with cycles, target and mask: `sums` of (n, columns), `size` sums per pool."""
+    """Outputs with cycle, target and mask, for `sums` (n, columns) in pools of `size`."""
 
     async def body(bench):
         bench.set(relu=relu)

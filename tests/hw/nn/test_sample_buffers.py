@@ -21,7 +21,7 @@ def test_mappings_have_two_buffers_and_one():
 @pytest.mark.parametrize("mapping", [SMALL, LARGE], ids=["two buffers", "one buffer"])
 @pytest.mark.parametrize("seed", range(4))
 def test_random_arrivals_and_ends(mapping, seed):
-    """Against a list of filling, waiting and computed buffers."""
+    """Compared with lists of filling, waiting and computed buffers."""
     dut, rng = SampleBuffers(mapping), np.random.default_rng(seed)
     started = []
 
@@ -61,7 +61,7 @@ def test_random_arrivals_and_ends(mapping, seed):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_samples_start_as_soon_as_the_words_before_are_issued(seed):
-    """Issued samples, and samples still computed, against lists."""
+    """Issued and computed samples, compared with lists."""
     dut, rng, started = OverlappingBuffers(SMALL), np.random.default_rng(seed), []
 
     async def bench(ctx):
@@ -93,7 +93,7 @@ def test_samples_start_as_soon_as_the_words_before_are_issued(seed):
 
 
 def test_restored_passes_take_no_samples():
-    """A pass from restored data begins as soon as the data is present, and leaves samples and buffers unchanged."""
+    """A restored pass starts at once, and leaves samples and buffers unchanged."""
     dut, rng = RestoringBuffers(SMALL), np.random.default_rng(5)
     begun = {"samples": [], "restored": 0}
 

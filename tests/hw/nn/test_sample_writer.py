@@ -1,4 +1,4 @@
-"""Sample writer: every value of a sample at its address, after the padding and in all row replicas, with stalls."""
+"""Sample writer: every value at its address, after the padding and in all row replicas, with stalls."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def sample_of(one, seed=0):
 
 
 def expected(one, sample, buffer):
-    """Content of the activation memory by address: windows of the padded sample, without zeros."""
+    """Activation memory by address: windows of the padded sample, zeros omitted."""
     values = np.where(one.byte_inputs, sample * 257 + (sample >> 7), sample)
     base = buffer * one.sample_values
     layer = one.network_stages[0].layer
@@ -54,7 +54,7 @@ def expected(one, sample, buffer):
 
 
 def written(one, writes):
-    """Content of the activation memory by address after writes (mask, address, values, replicate, value)."""
+    """Activation memory by address, from writes (mask, address, values, replicate, value)."""
     pitch, content = one.layout(-1).pitch, {}
     for mask, address, values, replicate, value in writes:
         for element in range(mask.bit_length()):
@@ -68,7 +68,7 @@ def written(one, writes):
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 @pytest.mark.parametrize("name", MAPPINGS)
 def test_each_value_is_written_once_to_its_address(name, stall):
-    """Two samples in a row, into the first buffer and into a second, if any."""
+    """Two samples in a row, into the first and, if present, the second buffer."""
     one, begun, count = MAPPINGS[name], [], 0
     samples, dut = [sample_of(one, buffer) for buffer in range(one.sample_buffers)], SampleWriter(one)
 

@@ -1,4 +1,4 @@
-"""The sequencer's addresses equal the stages' loops in plain Python."""
+"""Addresses of the sequencer compared with the stages' loops in plain Python."""
 
 import itertools
 from collections import deque
@@ -61,7 +61,7 @@ def expected(mapping, number, buffer):
 
 
 def full_until(dut, full):
-    """Background bench: bits of `full` are 1 before a cycle, by bit."""
+    """Background bench: each bit of `full` is 1 before its cycle."""
 
     async def bench(ctx):
         for cycle in itertools.count():
@@ -78,7 +78,7 @@ def word_of(values):
 
 
 def walk(mapping, buffer=0, full=None, drain=DRAIN, pauses=None):
-    """Words with their cycles; cycles in which each stage is filled; the cycle of `done`."""
+    """Words with cycles; cycles in which each stage is filled; the cycle of `done`."""
     dut = OverlappingSequencer(mapping, drain, pauses) if pauses else Sequencer(mapping, drain)
 
     async def body(bench):
@@ -132,7 +132,7 @@ def test_overlapping_stages_issue_the_same_words(name):
 
 
 def test_overlapping_stages_follow_each_other_after_their_pauses():
-    """Also two samples; each stage is filled as long after its last word as without overlap."""
+    """Also with two samples; each stage is filled with the latency of a separate run."""
     mapping, drain, pauses = VARIATIONS["base"], 40, (3, 0, 5)
     dut, stages = OverlappingSequencer(mapping, drain, pauses), 2 * mapping.stages
 
@@ -166,7 +166,7 @@ PAIRED = replace(VARIATIONS["base"], sides=2)
 
 
 def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
-    """Words of each sample's signs and stages with cycles, in order; cycles of `filled` by bit, and of `done`."""
+    """Words of each sample's sides and stages with cycles, in order; cycles of `filled` by bit, and of `done`."""
     dut, runs, filled = AlternatingSequencer(mapping, drain), [], {}
 
     async def body(bench):
@@ -203,9 +203,7 @@ def walk_sides(mapping, first, last, samples=1, both=1, full=None, drain=DRAIN):
 
 
 def of_side(mapping, number, side, words):
-    """Words of a stage with the addresses for a perturbation sign: separate regions for outputs and for reads of
-    outputs.
-    """
+    """Words of a stage with the addresses of a side: operands and outputs have a region per side."""
     apart = side * mapping.side_values
     return [(address + (apart if number else 0), *rest, target + apart, mask) for address, *rest, target, mask in words]
 

@@ -34,7 +34,7 @@ class SlopeMeter(ZerothOrderSequencer):
 
 
 def on_array():
-    """A network on the array: the meter and its surroundings, settings, address of the records, and the integer job."""
+    """A network on the array: meter, surroundings, settings, address of the records, and the integer job."""
     rng, outside, settings, layout = np.random.default_rng(2), Outside(), {}, ARRAY.layout
     frozen = random_parameters(ARRAY.described, rng)
     inputs, values, labels = random_samples(ARRAY.described, ARRAY.byte_inputs, 3, rng, ARRAY.labels)
@@ -54,7 +54,7 @@ def on_array():
 
 
 def on_stream():
-    """The same for a streamed transformer, with golden's functions as the engine."""
+    """The same for a streamed transformer, whose engine consists of golden functions."""
     board, own = Board(), StepSettings(eps_shift=8)
     (rate,), own = own.with_rates([0.02], [6], PerturbationTable(GENERATOR))
     job = ZerothOrderJob(board.model, GENERATOR, own, POSITION)

@@ -1,4 +1,4 @@
-"""Engine that runs a pass by golden's functions: the trainer's datapath in simulation."""
+"""Engine that runs a pass with golden functions, in place of the datapath."""
 
 from dataclasses import replace
 
@@ -12,13 +12,13 @@ from ...simulation import plain
 
 
 class GoldenEngine:
-    """Serves an `EnginePort` in the background of a simulation.
+    """Drives an `EnginePort` as a background bench of a simulation.
 
     Parameters
     ----------
     port : EnginePort
     images : StreamImages
-        Program with its model: parameters are the frozen parameters plus the given offsets.
+        Program and model; effective parameters are the frozen ones plus received offsets.
     spec : ZostreamSpec
     rng : numpy.random.Generator
         Source of stalls.
@@ -99,7 +99,7 @@ class GoldenEngine:
             ctx.set(port.done, 0)
 
     async def kept(self, ctx):
-        """Rows at the cut, for both perturbation signs."""
+        """Rows at the cut, both sides."""
         (features, _), alike = self.model.transformer.network.shapes[self.cut - 1], ctx.get(self.port.alike)
         beats = ctx.get(self.port.row_beats)
         assert beats == -(-features // 4)
@@ -109,7 +109,7 @@ class GoldenEngine:
         return [rows[:, 0], rows[:, -1]]
 
     async def values(self, ctx):
-        """Rows of all tokens, for both perturbation signs."""
+        """Rows of all tokens, both sides."""
         features = ctx.get(self.port.features)
         beats = self.rows * -(-features // 32) * 6
         image = b"".join(beat.to_bytes(16, "little") for beat in await self.take(ctx, self.port.beats, beats))
@@ -118,7 +118,7 @@ class GoldenEngine:
         return 2 * [values.reshape(self.rows, -1)[:, :features]]
 
     async def instructions(self, ctx):
-        """Last instruction, the instructions up to it (of the program or of a part), and their operations."""
+        """Instructions up to and including the last, of the program or a segment, with their operations."""
         behind = ctx.get(self.port.kept)
         found = []
         while not found or not found[-1].last:
@@ -134,7 +134,7 @@ class GoldenEngine:
         return own[-1], all_of_them[self.cut if behind else 0 :]
 
     async def compute(self, ctx, values, lengths, last, operations):
-        """Write results of both perturbation signs into the memory; number of clipped values."""
+        """Write both sides' results to memory; returns the number of clipped values."""
         port, model, clipped = self.port, self.model, 0
         amount = ctx.get(port.amount)
         self.passes.append((lengths, amount))
@@ -150,7 +150,7 @@ class GoldenEngine:
         return clipped
 
     async def move(self, ctx, table, part, operations, moved):
-        """Request offsets of a part's tensors in some operations, and move both perturbation signs' parameters."""
+        """Request offsets of some operations' tensors and add them to both sides' parameters."""
         port, offsets = self.port, np.zeros((2, part.words, self.numbers), np.int64)
         own = {name: place for name, place in part.order.places.items() if name[0] in operations}
         for name, place in own.items():
@@ -179,5 +179,5 @@ class GoldenEngine:
 
     @property
     def background(self):
-        """Benches of the whole engine."""
+        """All benches of the engine."""
         return [self.sentences, self.run, self.results]

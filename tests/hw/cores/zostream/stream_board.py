@@ -1,4 +1,4 @@
-"""A streamed network in memory, and the commands of a trainer."""
+"""A streamed network in memory, and commands to a trainer."""
 
 from functools import cache
 
@@ -46,7 +46,7 @@ def network(wide, cut=0, first=0):
 
 
 class Board:
-    """External memory with the images of a job, and the trainer's settings.
+    """External memory with a job's images, and the trainer's settings.
 
     Attributes
     ----------
@@ -69,14 +69,14 @@ class Board:
         }
 
     def place(self, region):
-        """Put a region into memory, and its address into the settings."""
+        """Store a region in memory, and its address in the settings."""
         self.settings[region.register], self.sizes[region.register] = self.next, region.size
         if region.image is not None:
             self.outside.load(self.next, region.image)
         self.next += -(-region.size // 4096) * 4096
 
     def steps(self, rng, rates):
-        """Sample schedule of the given rates; the deltas, state and records."""
+        """Schedule of steps with the given rates; the deltas, state and records."""
         steps = []
         for rate in rates:
             indices = rng.integers(0, len(self.tokens), rng.integers(1, BATCH + 1))
@@ -93,7 +93,7 @@ class Board:
 
 
 async def command(bench, code, settings):
-    """Run a command to its end; counters, and the fault or None."""
+    """Run a command to its end; returns counters, and its fault or None."""
     own = bench.dut.spec.registers
     counts = dict.fromkeys([item.name for item in own.counters], 0)
     bench.set({f"control.settings.{name}": value for name, value in settings.items()})

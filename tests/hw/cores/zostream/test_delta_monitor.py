@@ -1,4 +1,4 @@
-"""The monitor of zostream's deltas shows the beats of the saved image."""
+"""Monitor of zostream's deltas: it shows the beats of the saved image."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Program loader: facts of a program and of its last instruction, and programs without logits for the losses."""
+"""Program loader: properties of a program and of its last instruction; programs without logits for the losses."""
 
 from dataclasses import asdict, replace
 
@@ -20,7 +20,7 @@ LAST = Instruction(Kind.LINEAR, inputs=9, outputs=7, destination=Buffer(False, 6
 
 
 def loaded(counts=COUNTS, last=LAST, reason=0, place=0):
-    """Load a program, and run an accepted program: ports at the end, commands, and forwarded instructions."""
+    """Load a program, and run it if accepted; returns final ports, commands, and forwarded instructions."""
     dut, ports = ProgramLoader(SPEC, Error, CLASSES, TIMES), {}
 
     async def sequencer(bench):
@@ -48,7 +48,7 @@ def loaded(counts=COUNTS, last=LAST, reason=0, place=0):
 def test_a_program_is_accepted_and_runs():
     ports, instructions = loaded()
     told = {"operations": 3, "capacity": 50, "features": 65, "inputs": 5, "words": 100}
-    # 65 values are three rows of 96 bytes
+    # 65 values take three rows of 96 bytes
     told |= {"valid": 1, "failed": 0, "rows": 100, "token_beats": 18, "logit_beats": 2, "outputs": 7, "base": 300}
     assert {name: ports[name] for name in told} == told
     # the inspected instruction stays
@@ -105,7 +105,7 @@ def test_what_the_sequencer_refuses_is_reported():
 
 
 def test_a_program_that_is_cut_is_looked_at_and_runs_in_parts():
-    """Two instructions before the cut, one of them a pool; the second instruction's results pass the cut."""
+    """Two instructions before the cut, one a pool; the second one's results pass the cut."""
     dut, ports = ProgramLoader(SPEC, Error, CLASSES, TIMES), {}
     first = Instruction(Kind.POOL, inputs=9, outputs=9)
     passing = Instruction(Kind.NORM, inputs=9, outputs=9, destination=Buffer(True, 3).bits)

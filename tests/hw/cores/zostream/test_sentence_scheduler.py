@@ -41,7 +41,7 @@ def memory_of(steps, stall=0.0):
 
 
 def scheduled(steps, memory, stall=0.0, **job):
-    """Run a job to the end, or to a fault: observed words, and the fault."""
+    """Run a job to its end or to a fault; returns observed words, and the fault."""
     dut, fault = SentenceScheduler(TOKENS, Error), []
     job = {"order": ORDER, "index": INDEX, "samples": SAMPLES, "sample_count": len(LENGTHS), "repeats": 1} | job
     job = {"cache": CACHE, "turns": 1} | job

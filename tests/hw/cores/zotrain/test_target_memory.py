@@ -1,4 +1,4 @@
-"""Target memory: samples of bytes and of Q8.16, for one or both perturbation signs, with gaps and stalls."""
+"""Target memory: byte and Q8.16 samples, for one side or both, with input gaps and output stalls."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The backward sequencer: rows forward and backward, and the updates, with the array played by the bench."""
+"""Backward sequencer: forward and backward rows, and the outgoing updates, with a model of the array."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ VARIATIONS = {
 
 
 class Case:
-    """A batch with random gradients and parameters, and the sequencer's expected work."""
+    """A batch with random gradients and parameters, and the expected actions of the sequencer."""
 
     def __init__(self, mapping, count, half=0, learn=1, wait=9):
         self.mapping, self.count, self.half, self.learn, self.wait = mapping, count, half, learn, wait
@@ -54,7 +54,7 @@ class Case:
             return {"value": self.b[entry], "gradient": self.b_sums[entry]}
 
         async def array(ctx):
-            """Give rows of A, and each row of gradients only in the cycle in which the sums are complete."""
+            """Rows of A, and each row of gradients only in the cycle of its complete sums."""
             arriving, completed, before = [None] * (FETCH + latency.within_latency() - 1), 0, 0
             while True:
                 *_, row, leaves = await ctx.tick().sample(dut.row, dut.enable & dut.within & dut.last)
@@ -86,7 +86,7 @@ class Case:
                 self.updates += [(address + part, values[8 * part : 8 * part + 8])] if write >> part & 1 else []
 
     def image(self):
-        """Image of the adapters after the update, beat by beat."""
+        """The adapters' image after the update, beat by beat."""
 
         def updated(old, sums):
             gradient = narrow(sums, PRODUCT_FRACTION, BATCH_GRADIENT)

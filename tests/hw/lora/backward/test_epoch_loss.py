@@ -1,4 +1,4 @@
-"""The epoch loss in RTL against golden's: every probability, several epochs, gaps, and the largest sum."""
+"""Epoch loss in RTL compared with golden: every probability, several epochs, gaps, and the largest sum."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ CLASSES = 3
 
 
 def run(gradients, samples, stall=0.0, largest=LARGEST_SUM, validation=None):
-    """Loss of each epoch, optionally with validation loss and correct samples; and the deciding losses."""
+    """Loss of each epoch, with a validation also its loss and correct samples; and the deciding losses."""
     steps = ["step"] if validation is None else ["step", "validation.step", "validation.correct_step"]
 
     async def body(bench):

@@ -1,4 +1,4 @@
-"""Logit head: logits, gradients and clipped values of batches, with gaps before and stalls after the head."""
+"""Logit head: logits, gradients and clipped values of batches, with input gaps and output stalls."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ MAPPINGS = {
 
 
 class Batch:
-    """A batch of random values, and the model's results."""
+    """A batch's random values, and the model's results."""
 
     def __init__(self, one, count, seed=0, half=0, show=1, scale=1.0):
         rng = np.random.default_rng(seed)
@@ -73,7 +73,7 @@ class Batch:
         self.clipped = narrow.saturations
 
     def results(self):
-        """Results of the batch; gradients as rows of a value per rank."""
+        """Expected results; gradients as rows with a value per rank."""
         last = [0] * (self.logits.shape[1] - 1) + [1]
         logits = [{"logit": x, "last": end} for row in self.logits.tolist() for x, end in zip(row, last, strict=True)]
         rows = {name: getattr(self, name).reshape(-1, self.h.shape[2]).tolist() for name in ("dh", "b", "db")}
@@ -81,13 +81,13 @@ class Batch:
 
 
 def head_of(one, most=BATCH):
-    """A head; it processes two classes at a time if the mapping says so."""
+    """A head, with two classes at a time if the mapping says so."""
     kind = PairedLogitHead if one.classes_per_cycle == 2 else LogitHead
     return kind(one, most, accumulator_width(Q8_16, Q4_12, most))
 
 
 def results(one, batches, stall=0.0, most=BATCH):
-    """Results of a sequence of batches with a maximum number of samples."""
+    """Results of batches of up to `most` samples, played in sequence."""
     found, rng = [], np.random.default_rng(7)
     # unused after the last sample
     targets = np.full((2 * most * one.sample_rows, one.logits_per_row), 5)
@@ -148,7 +148,7 @@ def test_a_batch(name, stall):
 
 
 def test_logits_wait_where_few_are_taken():
-    """A batch of more samples than the FIFOs of both halves of the logits hold."""
+    """A batch larger than the logit FIFOs of both halves."""
     one, most = MAPPINGS["an odd number of classes"], 8
     batch = Batch(one, most)
     assert results(one, [batch], 0.8, most) == [batch.results()]
@@ -163,7 +163,7 @@ def test_nothing_of_a_batch_stays_for_the_next(name):
 
 @pytest.mark.parametrize(("name", "period"), [("one adapter", 22), ("many adapters", 19), ("four words at once", 26)])
 def test_cycles_of_a_sample(name, period):
-    """Cycles of the softmax; all entries of B, and until their logits wait; with four words half of them, and one."""
+    """Cycles of the softmax; all entries of B until their logits wait, or half of them plus one with four words."""
     one, cycles = MAPPINGS[name], []
 
     async def body(bench):

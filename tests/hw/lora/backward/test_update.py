@@ -1,4 +1,4 @@
-"""Updater: gradients and parameters rounded and saturated as in golden, a beat per cycle, clipped numbers counted."""
+"""Updater: gradients and parameters rounded and saturated as in golden, a beat a cycle, clipping counted."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ UNLIMITED = Format(40, Q4_12.fraction)
 
 
 def stimulus(scale):
-    """Sums and parameters; the first beats are at both ends of their ranges and at ties."""
+    """Sums and parameters, the first beats at range limits and ties."""
     rng = np.random.default_rng(scale)
     sums = rng.integers(-(1 << scale), 1 << scale, (BEATS, VALUES))
     parameters = rng.integers(Q4_12.minimum, Q4_12.maximum, (BEATS, VALUES), endpoint=True)

@@ -1,4 +1,4 @@
-"""The batch scheduler: reads of a batch, their order, and their waits."""
+"""Batch scheduler: reads of a batch, their order, and their conditions."""
 
 import pytest
 
@@ -16,7 +16,7 @@ SECOND = [(5, 2)]
 
 
 class Around:
-    """A scheduler with its surroundings: the sample scheduler's entries, the unpacker, the memory."""
+    """A scheduler with its surroundings: sample scheduler entries, unpacker, memory."""
 
     def __init__(self, last_only=False, stall=0.0, columns=4, ports=1):
         self.mapping = InstantftSpec(network=NETWORK, batch=BATCH, last_only=last_only, columns=columns).mapping
@@ -25,7 +25,7 @@ class Around:
         self.entries, self.left, self.cycles = [], 0, 60
 
     def play(self, body, memories=None, **job):
-        """Play until ``body(bench)`` returns: labels written, batches whose loading began and ended."""
+        """Play until ``body(bench)`` returns; returns written labels, and begun and ended batches."""
         wires = {"job.samples": SAMPLES_AT, "job.cache": CACHE_AT, "settled": 1}
         if memories is None:
             memories = [self.samples.reader(self.dut.sample_command), self.records.reader(self.dut.record_command)]
@@ -43,14 +43,14 @@ class Around:
         )
 
     async def load(self, bench, entries, goal=0, side=0):
-        """Hand a batch over, and wait until the batch is loaded."""
+        """Hand over a batch, and wait until it is loaded."""
         await self.give(bench, entries, goal, side)
         await bench.until("loaded.valid")
         await bench.pulse("labels_done")
         await bench.pulse("computed")
 
     async def give(self, bench, entries, goal=0, side=0):
-        """Hand a batch over."""
+        """Hand over a batch."""
         bench.set({"batch.count": len(entries), "batch.goal": goal, "batch.valid": 1})
         await bench.until("batch.ready")
         bench.set({"batch.valid": 0, "batch.side": side})
@@ -66,7 +66,7 @@ class Around:
         return {"busy": self.left > 0}
 
     def expected(self, entries, raw=False):
-        """Commands for entries (record number, label): a record in NF4 starts with its scales."""
+        """Commands for entries (record number, label); NF4 records start with scales."""
         mapping, reads = self.mapping, []
         skipped = sum(len(words) for words in mapping.record_words[: max(mapping.first - 1, 0)])
         for record, _ in entries:
@@ -114,9 +114,9 @@ def test_an_inference_reads_records_by_their_number():
 
 @pytest.mark.parametrize("infer", [0, 1])
 def test_a_batch_is_asked_for_while_the_one_before_is_unpacked(infer):
-    """Except in an inference; the next batch is requested once the labels of its half are no longer needed.
+    """Except in inference; the next batch is requested once the labels of its half are free.
 
-    A batch is unpacked as soon as its half is free.
+    It is unpacked as soon as its half is free.
     """
     around = Around()
     around.cycles = 400
@@ -149,7 +149,7 @@ def test_a_batch_is_asked_for_while_the_one_before_is_unpacked(infer):
 
 @pytest.mark.parametrize("ports", [2, 3])
 def test_entries_take_the_ports_in_turn(ports):
-    """A record uses the port of the next entry's sample; on 16 columns scales are separate from codes."""
+    """A record uses the port of the next entry's sample; on 16 columns scales and codes come separately."""
     around = Around(columns=16, ports=ports)
     names = {"sample": [], "scale": [], "record": []}
     dut = around.dut

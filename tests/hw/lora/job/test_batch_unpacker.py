@@ -1,4 +1,4 @@
-"""The batch unpacker: samples and records, in NF4 and raw, into the rows of the batch memory."""
+"""Batch unpacker: samples and records, NF4 and raw, into rows of the batch memory."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ VARIATIONS = {
 
 
 class Case:
-    """Samples and records of a batch, as beats and as expected rows."""
+    """Samples and records of a batch, as beats and as resulting rows."""
 
     def __init__(self, settings, raw, count, seed=3):
         spec = InstantftSpec(**(BASE | settings))
@@ -72,7 +72,7 @@ class Case:
 
 
 def unpack(cases, stall=0.0):
-    """Unpack batches alternately into the halves; final batch memory."""
+    """Unpack batches into alternating halves; returns the final batch memory."""
     mapping, most = cases[0].mapping, BASE["batch"]
     shape = mapping.words_per_cycle, mapping.lanes
     names = ("samples", "records", "scales") if mapping.loads_apart else ("samples", "records")

@@ -1,4 +1,4 @@
-"""The early stop in RTL against golden's rule: falling, rising and constant losses, limits, and patience."""
+"""Early stop in RTL compared with golden's rule: falling, rising and constant losses, limits, patience."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The parameter transfer: each beat of an image to its memory, and the adapters' image back."""
+"""Parameter transfer: each beat of an image to its memory, and the adapters' image back."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_adapters_are_saved(stall):
     addresses = [0] * AdapterRead.LATENCY
 
     def engine(port):
-        """Show a beat as many cycles after its address as the engine's memory."""
+        """Return a beat with the latency of the engine's memory."""
         addresses.append(port["address"])
         return {"beat": beats[min(addresses[-AdapterRead.LATENCY], len(beats) - 1)]}
 

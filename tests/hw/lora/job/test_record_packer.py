@@ -1,4 +1,4 @@
-"""The record packer: a record's beats from the output memory, and the cycles with all values present."""
+"""Record packer: beats of a record from the output memory, and their time when all values are ready."""
 
 import numpy as np
 import pytest
@@ -14,10 +14,10 @@ from ...play import play_interface
 from ...simulation import beats_of
 
 MAPPING = InstantftSpec(columns=8).mapping
-"""LeNet-5's mapping."""
+"""Mapping of LeNet-5."""
 VALUES = sum(count * length for count, length in MAPPING.blocks)
 PAIRS = {"network": "1x7x11 conv5k2 relu conv3k2 relu conv18k3 relu flatten fc21 relu fc3", "columns": 16}
-"""Pixels in pairs, five columns apart; maps with even and odd numbers of values, in two groups; vectors of both."""
+"""Pixels in pairs, five columns apart; maps with even and odd value counts, in two groups; vectors of both."""
 VARIATIONS = {
     "base": {},
     "narrow": {"lanes": 16, "columns": 2, "rank": 2},
@@ -49,7 +49,7 @@ def contents_of(mapping, record):
 
 
 def pack(settings, raw, count=2, stall=0.0):
-    """Beats of records from the packer and from golden's cache."""
+    """Beats of records from the packer, and from golden's cache."""
     spec = InstantftSpec(**({"network": "1x6x7 conv3k3p1 relu pool2 conv6k2 relu flatten fc5 relu fc3"} | settings))
     mapping, network, rng = spec.mapping, spec.described, np.random.default_rng(7)
     codec = WordCodec(network) if raw else record_layout(network)
@@ -70,7 +70,7 @@ def pack(settings, raw, count=2, stall=0.0):
         return values if port["enable"] else None
 
     async def body(bench):
-        """Fill the stages in sequence, again for each record."""
+        """Fill the stages in sequence, for each record."""
         nonlocal contents
         for record in values:
             while bench.get("outputs.full"):
@@ -117,7 +117,7 @@ def test_two_values_at_once_where_the_array_is_faster():
 
 
 def period(raw, mapping=MAPPING):
-    """Cycles between the last beats of two records."""
+    """Cycles between the last beats of consecutive records."""
     wires = {"raw": raw, "outputs.filled": (1 << len(MAPPING.forward.stages)) - 1}
     seen = play_interface(
         RecordPacker(mapping),
@@ -148,6 +148,6 @@ def test_two_values_at_once_take_little_more_than_half_the_cycles():
     wide = InstantftSpec(columns=16).mapping
     blocks = [length for count, length in wide.blocks for _ in range(count)]
     spec = Nf4QuantSpec(values=2)
-    # blocks of 25 values take the time of their thresholds
+    # blocks of 25 values are bound by the threshold computation
     assert period(raw=0, mapping=wide) == spec.cycles(4 * blocks) - spec.cycles(3 * blocks) == 962 + 3
     assert VALUES // 2 <= period(raw=1, mapping=wide) < 1.1 * VALUES / 2

@@ -1,4 +1,4 @@
-"""The sample scheduler: what is new, where its record goes, batches in order, faults."""
+"""Sample scheduler: new samples, addresses of their records, batches in order, faults."""
 
 import itertools
 
@@ -22,7 +22,7 @@ SAMPLES_AT, ORDER_AT, CACHE_AT = 0x1_0000, 0x2_0000, 0x4_0000
 
 
 class Around:
-    """A scheduler, and what is around it: the order list, the sample writer, the batch scheduler."""
+    """A scheduler with its surroundings: sample schedule, sample writer, batch scheduler."""
 
     def __init__(self, shared=False, stall=0.0, cache_entries=SPEC.cache_entries, **options):
         self.dut = SampleScheduler(MAPPING, SPEC.batch, cache_entries, Error, shared, options=JobOptions(**options))
@@ -40,7 +40,7 @@ class Around:
         )
 
     async def job(self, bench, batches, epochs=1, rates=(), **settings):
-        """Do a job on (indices, labels) batches, to its end or a fault."""
+        """Run a job of (indices, labels) batches to its end or a fault."""
         self.order.load(ORDER_AT, order_image([(np.array(i), np.array(label)) for i, label in batches], rates))
         for seen in (self.batches, self.seen_rates, self.learnt, self.samples.reads):
             seen.clear()
@@ -71,7 +71,7 @@ class Around:
         self.records, self.missed = bench.seen.fresh("new_sample.start"), sum(bench.seen.fresh("missed"))
 
     async def _write_samples(self, ctx):
-        """A sample may be asked for before the one before is there, and is announced when it is."""
+        """A sample may be requested before the previous one has arrived; arrivals are announced."""
         new, waits = self.dut.new_sample, itertools.cycle((3, 30, 12))
         ctx.set(Cat(new.near, new.ready), 3)
         while True:
@@ -107,7 +107,7 @@ class Around:
 
 
 def fault_of(bench):
-    """The fault: whether there is one, its error and its value."""
+    """Fault flag, error and value."""
     return tuple(bench.get(f"fault.{name}") for name in ("failed", "error", "address"))
 
 
@@ -132,7 +132,7 @@ def test_each_sample_is_recorded_once(stall):
         assert around.samples.reads == [(SAMPLES_AT + index * SAMPLE, SAMPLE // 16) for index in NEW]
         assert around.missed == len(NEW)
         await bench.tick(2)
-        # a second job on the same cache: one new sample, and the count goes on
+        # another job on the same cache: one new sample, the count continues
         second = [((0, 1, 2, 4), (0, 0, 0, 0))]
         await around.job(bench, second)
         assert around.batches == [(entries(second)[0], 9)]
@@ -149,7 +149,7 @@ def test_epochs_follow_each_other():
         await around.job(bench, [batch for epoch in epochs for batch in epoch], epochs=3)
         assert [batch for batch, _ in around.batches] == [one for epoch in epochs for one in entries(epoch)]
         assert around.missed == len(NEW)
-        # every batch begins on a beat of its own
+        # every batch starts on a new beat
         assert around.order.reads == [(ORDER_AT + 16 * at, 1) for at in range(9)]
 
     around.play(body)
@@ -161,7 +161,7 @@ def test_an_inference_goes_past_the_cache():
     async def body(bench):
         labels = [((3, 99, 60, 2), (7, 7, 7, 7)), ((1, 1, 1, 1), (9, 9, 9, 9)), ((5,), (0,))]
         await around.job(bench, labels, infer=1, raw=1)
-        # two batches have records of their own, whatever the indices
+        # two batches have separate records, whatever the indices
         numbers = [*range(4), *range(4, 8), 0]
         assert around.records == [CACHE_AT + number * RAW for number in numbers]
         assert around.missed == 9
@@ -176,13 +176,13 @@ def test_without_a_cache_every_sample_is_new():
     around = Around(cache_entries=0)
 
     async def body(bench):
-        # three batches take turns, and the second job goes on with the other half
+        # three batches alternate, and the second job continues with the other half
         for numbers in ([*range(8), 0], [*range(4, 8), *range(4), 4]):
             await around.job(bench, FIRST, raw=1)
             assert around.records == [CACHE_AT + number * RAW for number in numbers]
             assert around.missed == 9
             await bench.tick(2)
-        # labels and indices are checked as with one
+        # labels and indices are checked as with a cache
         await around.job(bench, [((9,), (0,))], cache_entries=9)
         assert bench.get("fault.error") == Error.BAD_INDEX
 
@@ -198,7 +198,7 @@ def test_a_batch_has_its_rate(stall):
         await around.job(bench, FIRST, rates=rates)
         assert [batch for batch, _ in around.batches] == entries(FIRST)
         assert around.seen_rates == rates
-        # a batch of as many entries as a beat has words takes one more
+        # a batch that fills a beat takes another beat
         assert around.order.reads == [(ORDER_AT, 2), (ORDER_AT + 32, 2), (ORDER_AT + 64, 1)]
         await bench.tick(2)
         await around.job(bench, FIRST)
@@ -237,7 +237,7 @@ def test_a_job_ends_with_an_epoch_whose_loss_is_low(stop, low_after, ran):
         assert [batch for batch, _ in around.batches] == entries(FIRST) * ran
 
     around.play(body, watch)
-    # an epoch begins when all is done
+    # an epoch begins when everything is done
     assert not stop or all(over for count, over in begun.items() if count % len(FIRST) == 0)
 
 
@@ -257,7 +257,7 @@ def test_an_epoch_is_followed_by_its_validation(stall):
         assert around.order.reads[3:5] == [(ORDER_AT + 80, 1), (ORDER_AT + 96, 1)]
         assert around.missed == len({*NEW, 7, 8, 9})
         await bench.tick(2)
-        # without one, and without rates
+        # without validation, and without rates
         await around.job(bench, FIRST * 2, 2, validation_samples=0)
         assert [batch for batch, _ in around.batches] == entries(FIRST) * 2
         assert around.learnt == [1] * 6
@@ -288,7 +288,7 @@ def test_records_are_forgotten():
         await around.job(bench, FIRST)
         assert around.missed == len(NEW)
         await bench.tick()
-        # the cache is where an inference writes
+        # inference writes at the address of the cache
         await around.job(bench, FIRST[:1], infer=1, raw=1)
         await bench.tick()
         await around.job(bench, FIRST)

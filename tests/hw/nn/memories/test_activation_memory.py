@@ -1,4 +1,4 @@
-"""Activation memory: words at any address, runs of neighbours, a value in several rows."""
+"""Activation memory: words at any address, runs of adjacent values, one value in several rows."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def values(count):
 
 
 async def write_run(ctx, dut, address, run, mask=None):
-    """Write neighbours in one cycle."""
+    """Write adjacent values in one cycle."""
     count = dut.write.values.shape().length
     ctx.set(dut.write.address, address)
     ctx.set(dut.write.values, [*run, *[0] * (count - len(run))])
@@ -31,7 +31,7 @@ async def write_run(ctx, dut, address, run, mask=None):
 
 
 def aligned(word, odd):
-    """Lanes in order: if `odd` is 1, lane i is at i + 1."""
+    """Lanes in order: with `odd`, lane i is at i + 1."""
     return [word[(lane + odd) % len(word)] for lane in range(len(word))]
 
 

@@ -1,4 +1,4 @@
-"""Cut memory: outputs before the cut are written again for both perturbation signs of a pass, in idle cycles."""
+"""Cut memory: outputs of the stage before the cut are restored, both sides of a pass, when time allows."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def test_outputs_are_restored_in_their_order(cut, stall):
         return int(rng.integers(1, 1 << columns)), int(rng.integers(largest)), values
 
     async def record(bench):
-        """Outputs of all passes and perturbation signs, with other stages'; outputs of the stage before the cut."""
+        """Outputs of all passes and sides, including other stages."""
         bench.set(recording=0)
         await bench.tick(3)
         bench.set(recording=1)
@@ -42,7 +42,7 @@ def test_outputs_are_restored_in_their_order(cut, stall):
         return sides
 
     async def restore(bench, sides, between):
-        """Restore pass by pass, each as soon as the previous pass's buffers are free."""
+        """Restore passes in sequence, each once the previous pass's sides are free."""
         await bench.pulse("restart")
         for number in range(PASSES):
             while not bench.get("restored"):

@@ -1,4 +1,4 @@
-"""Output reader: each stage's outputs in the order of its shape, several samples, other stages' outputs dropped."""
+"""Output reader: outputs of a stage in shape order, several samples, other stages dropped."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def test_outputs_of_a_stage(mapping, stage, stall):
         return {"value": memory.get((port["address"], port["column"]), 77)} if port["enable"] else None
 
     async def fill(bench, sample):
-        """Another stage's outputs, then this stage's: in groups of as many channels as columns."""
+        """Outputs of another stage, then of this one, in groups of `columns` channels."""
         bench.set({"outputs.filled": ((1 << len(mapping.stages)) - 1) & ~(1 << number)})
         await bench.tick()
         bench.set({"outputs.filled": 0})
@@ -64,7 +64,7 @@ def test_outputs_of_a_stage(mapping, stage, stall):
 
 
 def test_both_sides_of_a_sample_in_their_order():
-    """Both buffers may be full at once; filling a buffer while the other is read loses nothing."""
+    """Both sides may be full; filling one while reading the other loses nothing."""
     mapping = replace(MAPPING, sides=2)
     own, first = mapping.stages[-1], 2 * (len(mapping.stages) - 1)
     rng = np.random.default_rng(8)

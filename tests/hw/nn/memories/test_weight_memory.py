@@ -1,4 +1,4 @@
-"""Weight memory: words are read as their beats were written, one or several beats at once, by mask."""
+"""Weight memory: words read back as written by beats, one or several at once, with masks."""
 
 from dataclasses import replace
 
@@ -15,7 +15,7 @@ DEPTH, LANES, COLUMNS, VALUES = 5, 8, 4, 8
 
 
 def memory_of(beats_per_write, depth=DEPTH, frozen=False, last_beats=0):
-    """A memory; optionally of partial words, whose last part has a given number of beats and one address."""
+    """A memory, and whether it has segments of words, the last with these beats and one address."""
     planned = parameter_memory("words", depth, LANES, COLUMNS, beats_per_write, frozen)
     parts = (planned,)
     if last_beats:
