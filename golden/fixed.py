@@ -227,6 +227,13 @@ def _rounded(
     return values << -shift
 
 
+def divided(values: Integers, divisor: int) -> Integers:
+    """Quotients to the nearest integer, ties to even."""
+    quotient, rest = np.divmod(values, divisor)
+    result: Integers = quotient + (2 * rest + (quotient & 1) > divisor)
+    return result
+
+
 def shifted(values: Integers, shifts: Integers) -> Integers:
     """Values without their `shifts` low bits, rounded half to even; negative shifts append zeros.
 

@@ -1,4 +1,4 @@
-"""Division by a constant, rounded half to even, as in `nn.arithmetic.average`."""
+"""Division by a constant, rounded half to even, as in `golden.fixed.divided`."""
 
 import itertools
 

@@ -13,7 +13,7 @@ from math import prod
 import numpy as np
 
 from ...errors import UserError
-from ...fixed import Q4_12, Q8_16, Format, Integers, Narrower
+from ...fixed import Q4_12, Q8_16, Format, Integers, Narrower, divided
 from ...models.layers import AveragePool, Convolution, Linear, Pair, Sides
 from ...models.stages import Stage, Tensors
 from .multipliers import takes_dsp
@@ -119,11 +119,14 @@ def forward(
         maps = sums.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
         top, bottom, left, right = beyond_map(stage)
         least = Q8_16.minimum << Q4_12.fraction
-        maps = np.pad(maps, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=least)
-        sums = _pool_windows(maps, stage)
+        beyond = ((0, 0), (0, 0), (top, bottom), (left, right))
+        sums = _pool_windows(np.pad(maps, beyond, constant_values=least), stage)
     result = narrow(sums, PRODUCT_FRACTION, Q8_16)
     if stage.activation is not None:
         result = stage.activation.integers(result)
+    if apart and any(beyond_map(stage)):
+        inside = _pool_windows(np.pad(np.ones((1, 1, *pixels), np.int64), beyond), stage)
+        result = np.where(inside, result, Q8_16.minimum)
     if len(stage.computed_shape) == 1:
         return result
     if not apart:
@@ -204,23 +207,13 @@ def _pool_windows(maps: Integers, stage: Stage) -> Integers:
 def _pooled(windows: Integers, stage: Stage) -> Integers:
     assert stage.pool is not None
     if isinstance(stage.pool, AveragePool):
-        return average(windows.sum(axis=(4, 5)), prod(stage.pool.size))
+        return divided(windows.sum(axis=(4, 5)), prod(stage.pool.size))
     result: Integers = windows.max(axis=(4, 5))
     return result
 
 
 NUMERATOR_PART, MULTIPLIER_PART = 26, 17
 """Bits of the operands of one DSP slice where they are unsigned."""
-
-
-def average(sums: Integers, count: int) -> Integers:
-    """Divide sums of `count` integers by their number, to the nearest integer, ties to even.
-
-    An average is never outside the integers' own format, so that nothing saturates.
-    """
-    quotient, rest = np.divmod(sums, count)
-    result: Integers = quotient + (2 * rest + (quotient & 1) > count)
-    return result
 
 
 @dataclass(frozen=True)
@@ -302,7 +295,7 @@ class Reciprocal:
         return (self.count << (self.activation.width - 1)) + self.count // 2
 
     def divide(self, sums: Integers) -> Integers:
-        """Compute `average` of the sums by multiplication; a product may have more than 64 bits."""
+        """Compute `divided` of the sums by multiplication; a product may have more than 64 bits."""
         products = (sums.astype(object) + self.offset) * self.multiplier
         quotients, low = products >> self.shift, products & ((1 << self.shift) - 1)
         odd_ties = (low < self.multiplier) & (quotients & 1 == 1) if self.count % 2 == 0 else False

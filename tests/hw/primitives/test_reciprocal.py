@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.nn.arithmetic.forward import Reciprocal, average
+from fabtune.golden.fixed import divided
+from fabtune.golden.nn.arithmetic.forward import Reciprocal
 from fabtune.hw.primitives.reciprocal import ReciprocalDivider
 
 from ..simulation import simulate
@@ -29,4 +30,4 @@ def test_averages(count: int) -> None:
             await ctx.tick()
 
     simulate(dut, bench)
-    assert found == average(sums, count).tolist()
+    assert found == divided(sums, count).tolist()

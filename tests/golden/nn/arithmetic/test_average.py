@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.fixed import Format
-from fabtune.golden.nn.arithmetic.forward import Reciprocal, average
+from fabtune.golden.fixed import Format, divided
+from fabtune.golden.nn.arithmetic.forward import Reciprocal
 
 COUNTS = (1, 2, 3, 4, 6, 9, 15, 16, 25, 36, 49, 64, 100, 121, 125, 196, 225, 1000, 1024, 3136)
 
@@ -15,7 +15,7 @@ COUNTS = (1, 2, 3, 4, 6, 9, 15, 16, 25, 36, 49, 64, 100, 121, 125, 196, 225, 100
 @pytest.mark.parametrize("count", COUNTS)
 def test_an_average_is_rounded_half_to_even(count):
     sums = np.arange(-3 * count, 3 * count + 1)
-    assert average(sums, count).tolist() == [round(Fraction(one, count)) for one in sums.tolist()]
+    assert divided(sums, count).tolist() == [round(Fraction(one, count)) for one in sums.tolist()]
 
 
 @pytest.mark.parametrize("width", [2, 4, 7])
@@ -24,7 +24,7 @@ def test_the_multiplication_gives_every_average_of_narrow_activations(width, cou
     half = 1 << (width - 1)
     sums = np.arange(-half * count, (half - 1) * count + 1)
     reciprocal = Reciprocal(count, Format(width, 0))
-    assert np.array_equal(reciprocal.divide(sums), average(sums, count))
+    assert np.array_equal(reciprocal.divide(sums), divided(sums, count))
     assert ((sums + reciprocal.offset) >= 0).all()
     assert int((sums + reciprocal.offset).max()).bit_length() == reciprocal.numerator_bits
 
@@ -38,7 +38,7 @@ def test_the_multiplication_gives_averages_of_activations_at_ties_beside_them_an
     near = (ties + step for step in (-1, 0, 1))
     ends = (np.arange(least, least + 2 * count), np.arange(most - 2 * count, most + 1))
     sums = np.clip(np.concatenate([*near, *ends, rng.integers(least, most + 1, 2000)]), least, most)
-    assert np.array_equal(Reciprocal(count).divide(sums), average(sums, count))
+    assert np.array_equal(Reciprocal(count).divide(sums), divided(sums, count))
 
 
 @pytest.mark.parametrize("count", COUNTS)
