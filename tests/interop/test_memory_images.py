@@ -1,4 +1,4 @@
-"""Images in memory as docs/memory-images.md says, written and read without golden's layouts, against golden's."""
+"""Memory images by docs/memory-images.md, written and read without golden's layouts, against golden's."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ NETWORKS = (
     "3x6x5 conv20k3p1 relu conv7k3p1 relu cat@1,3 conv5k3p1 dw1 relu flatten@1 fc5 relu flatten@7 fc6 cat@10,12 fc3",
     "4x6x5 conv32k3p1g2 relu conv64k2g2 relu pool2 flatten fc3",
     "8x4x4 conv16k3p1 relu conv8k1 conv16k3p1 add@3,1 relu flatten fc3",
-    # pairs of pixels: of one window of a pool, of outputs beside each other, of several words, of a part of a map
+    # pairs of pixels: in a window of a pool, in neighbouring outputs, in several words, in a part of a map
     "2x9x9 conv5k2x3s2 relu pool3x2s1 conv3k2 relu flatten fc3",
     "1x7x8 conv4k3p1 pool2 relu conv2k2x3p0,0,1,1 pool1x4 flatten fc3",
     "3x6x6 conv5k3p1 relu conv3k3p1 relu cat@1,3 conv4k1 pool1x2 flatten fc3 conv4k2x3@1 flatten fc3 add@11,8",
@@ -150,7 +150,7 @@ def test_folded_deltas_have_255_rows():
 
 
 def test_another_order_of_the_weights_is_seen():
-    """The comparison is not blind: a kernel turned on its side gives another image."""
+    """The comparison detects a transposed kernel."""
     spec = ZotrainSpec(network=NETWORKS[4], lanes=16)
     own = parameters(spec.described, np.random.default_rng(6))
     turned = [replace(own[0], weight=own[0].weight.swapaxes(2, 3)), *own[1:]]

@@ -1,4 +1,4 @@
-"""All cores on hostile buses: every seed ends right or in the right error, and then a whole job is right."""
+"""All cores on fault-injecting buses: every seed ends right or with the right error; afterwards a whole job is right."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +17,7 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.zotrain.short_jobs import short_training
+from fabtune.sim.cores.zotrain.trials import short_training
 from fabtune.sim.trials.contract import trials_of
 from fabtune.sim.trials.endings import ending_findings
 from fabtune.sim.trials.hostile import (
@@ -45,7 +45,7 @@ CORES: dict[str, Callable[[], CoreSpec]] = {
     "instantft, early stop": lambda: instantft(early_stop=True),
     "instantft, options": lambda: instantft(**OPTIONS),
     "zotrain, narrow": lambda: zotrain(deltas="ultra"),
-    # those of tests/sim/compiled/test_autoencoders.py: a build serves both
+    # cores of tests/sim/compiled/test_autoencoders.py: shared build
     "instantft, autoencoder": lambda: InstantftSpec(**AUTOENCODER, columns=4, rank=2, batch=4, cache_entries=64),
     "zotrain, autoencoder": lambda: ZotrainSpec(**AUTOENCODER, columns=2, byte_inputs=False),
     "zostream": zostream,
@@ -54,7 +54,7 @@ CORES: dict[str, Callable[[], CoreSpec]] = {
 SMALL = with_slow(["instantft", "zotrain", "zostream"])
 FEW, MANY = range(12), range(12, 222)
 FEWER = range(12, 80)
-"""Seeds of a core whose jobs are ten times as long."""
+"""Seeds of a core with ten times longer jobs."""
 CYCLES = {
     "instantft": {"base": 6208},
     "zotrain": {"base": 6439},
@@ -70,7 +70,7 @@ def _program(name: str) -> Path:
 
 @cache
 def _jobs(name: str) -> dict[str, tuple[Path, Any, CalmRun]]:
-    """Jobs of a core, and their figures on a memory without faults, where all of them are right."""
+    """Jobs of a core, and their figures on a memory without faults."""
     program = _program(name)
     return {job: (program, made, calm_run(program, made)) for job, made in short_jobs(CORES[name]()).items()}
 
@@ -88,7 +88,7 @@ def test_a_core_survives(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", ["instantft", "zotrain"])
 def test_a_run_is_compared_with_a_calm_one(name: str) -> None:
-    """Also what no driver reads: the memory at the end, and what the monitor shows of the parts at work."""
+    """Compared are also data that no driver reads: the final memory, and the monitor's activity."""
     program, made, calm = _jobs(name)["base"]
     assert calm_difference(program, made, calm) == ""
     beats, *parts = calm.shown
@@ -107,7 +107,7 @@ def test_a_run_is_compared_with_a_calm_one(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CORES)
 def test_a_core_survives_many(name: str) -> None:
-    """1,958 seeds in all, beside those of every run."""
+    """1,958 seeds in all, in addition to the seeds of every run."""
     trials = [_trial(name, seed) for seed in (FEWER if name.startswith("zostream") else MANY)]
     assert [trial for trial in trials if trial.findings] == []
     ends = {trial.ended for trial in trials}
@@ -116,7 +116,7 @@ def test_a_core_survives_many(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["instantft", "zotrain"])
 def test_jobs_reach_what_is_rare(name: str) -> None:
-    """Values and coefficients are clipped, the generator begins again, and a network is cut at every stage."""
+    """Values and coefficients are clipped, the generator wraps, and a network is cut at every stage."""
     made = {job: one for job, (_, one, _) in _jobs(name).items()}
     assert made["clipped"].counts["saturations"] > 100
     assert made["base"].counts["saturations"] == 0
@@ -129,8 +129,8 @@ def test_jobs_reach_what_is_rare(name: str) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_a_command_waits_for_reads_that_nothing_needs(name: str) -> None:
-    """R is held back in 250 of 256 cycles; the memory ends the run where a burst is outstanding behind a command."""
-    # behind the last weights of the perceptron lie those of tiles beyond its inputs
+    """R stalls in 250 of 256 cycles; the memory ends the run if a burst is outstanding after a command."""
+    # the perceptron's last weights are followed by weights of tiles beyond its inputs
     program, made, _ = _jobs(name)["perceptron" if name == "zostream" else "base"]
     device = SimulatedDevice(program, Dram(stall_r=250 / 256), seed=3)
     driver = made.driver(device)
@@ -140,7 +140,7 @@ def test_a_command_waits_for_reads_that_nothing_needs(name: str) -> None:
 
 @pytest.mark.parametrize("name", with_slow(CYCLES))
 def test_cycles_of_a_job_are_those_of_before(name: str) -> None:
-    """A change of the RTL that makes it slower or faster is meant, or is a fault."""
+    """A change of the RTL that changes the cycles is intended, or is a fault."""
     for job, cycles in CYCLES[name].items():
         assert _jobs(name)[job][2].cycles == cycles
 

@@ -32,7 +32,7 @@ def test_jobs_in_a_row_are_bit_exact():
         {},
         {"ports": 2},
         {"ports": 3, "columns": 16},
-        # words of two pixels: of a pool, of outputs beside each other; and clipped sums beside those in parts
+        # words of two pixels: of a pool, of neighbouring outputs; and clipped sums next to partial sums
         {"network": NETWORK, "lanes": 16, "columns": 16},
         {"network": "1x8x9 conv4k3 relu1.5 pool2 dw2 relu conv3k1 flatten fc3", "lanes": 16, "columns": 8},
         {"cache": "chip", "cache_entries": 64},
@@ -71,7 +71,7 @@ def test_memories_that_make_no_sense_are_refused(memories, refusal):
 
 @pytest.mark.slow
 def test_one_wrong_bit_in_the_memory_is_found():
-    """One bit of an input differs in the memory from what golden has."""
+    """One bit of an input in memory differs from golden's."""
     sample = SPEC.mapping.forward.sample_beats * 16
 
     def damage(samples):
@@ -88,7 +88,7 @@ def test_a_scenario_has_all_commands_and_both_caches():
 
 
 def test_the_script_is_the_drivers():
-    """The cycles of a command, which golden does not know, are read as the driver reads them and not compared."""
+    """Cycles of a command, unknown to golden, are read as by the driver and not compared."""
     steps = scenario(SPEC, np.random.default_rng(0), 1000)[0].script
     reads = [step for step in steps if step.kind == "read"]
     ignored = {REGISTERS[name].offset for name in ("cycles_low", "cycles_high")}
