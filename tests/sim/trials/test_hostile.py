@@ -1,4 +1,4 @@
-"""All cores on fault-injecting buses: every seed ends right or with the right error; afterwards a whole job is right."""
+"""All cores on fault-injecting buses: every seed ends right or with the right error, then a whole job is right."""
 
 from collections.abc import Callable
 from dataclasses import replace
