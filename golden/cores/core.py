@@ -12,12 +12,12 @@ name in capitals has to be, its class or protocol says: `sim.trials.contract`, `
     boards  example    example               a job of a task, and its program                 a package without one
     boards  sweep      SWEEP                 CoreSweep: designs, training and cost of points  it cannot be swept
     sim     trials     TRIALS                Trials: short jobs, order lists, limits          faults meet only its bench
-    sim     activity   ACTIVITY              a job whose toggles are counted                  it has no activity
     sim     tune       TUNER                 Tuner: jobs of methods on the compiled core      no method runs on it
     sim     tune       TRANSFORMER_TUNER     TransformerTuner: the same for transformers      it trains none
-    sim     federated  FEDERATION            Federation: simulated clients of a federation    it is no client
-    sim     step_cycles  step_cycles         cycles of a transformer's step by operation      they are not measured
-    sim     roofline   ROOFLINE              CoreRoofline: jobs in which the parts' work is counted  it has no roofline
+    sim     tune       FEDERATION            Federation: simulated clients of a federation    it is no client
+    sim     measured_jobs  ACTIVITY          a job whose toggles are counted                  it has no activity
+    sim     measured_jobs  ROOFLINE          CoreRoofline: jobs in which the parts' work is counted  it has no roofline
+    sim     measured_jobs  step_cycles       cycles of a transformer's step by operation      they are not measured
 
 Rules, ``formal_CORE.py``, are found by the name of the file, and the register map is `REGISTERS` of ``registers.py``.
 """

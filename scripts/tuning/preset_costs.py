@@ -71,7 +71,7 @@ def measured_step(
     fit = fits[preset]
     if refusal := _refusal(fit, lengths):
         raise UserError(f"{transformer.network.name} does not run on {fit.core} {preset}: {refusal}")
-    measured = type(fit.spec).part("sim", "step_cycles", "step_cycles")(fit.spec, transformer, lengths, stage=stage)
+    measured = type(fit.spec).part("sim", "measured_jobs", "step_cycles")(fit.spec, transformer, lengths, stage=stage)
     cost = StepCost(transformer, lengths, fit.size)
     operations = [
         {

@@ -109,7 +109,7 @@ class ActivityJob:
         if not 0 <= self.batch <= most:
             raise UserError(f"a batch of {self.batch}: {spec.name} takes 1 to {most} samples")
         if self.raw and not own.has_raw(spec):
-            parts = {name: core.part("sim", "activity", "ACTIVITY") for name, core in CORES.items()}
+            parts = {name: core.part("sim", "measured_jobs", "ACTIVITY") for name, core in CORES.items()}
             names = [name for name, part in parts.items() if part and part.caches]
             raise UserError(f"only an {' or '.join(names)} whose cache is in DRAM has one of Q8.16")
         return self.batch or usual
@@ -171,7 +171,7 @@ def activity_of(spec: CoreSpec) -> CoreActivity[Any]:
     UserError
         If there is none.
     """
-    found: CoreActivity[Any] | None = spec.part("sim", "activity", "ACTIVITY")
+    found: CoreActivity[Any] | None = spec.part("sim", "measured_jobs", "ACTIVITY")
     if found is None:
         raise UserError(f"{spec.name} has no job whose toggles are counted")
     return found

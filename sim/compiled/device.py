@@ -182,6 +182,10 @@ class SimulatedDevice:
         """Write bytes to the memory; carried out before the next read."""
         self._session.load(address, data)
 
+    def open(self, address: int, size: int) -> None:
+        """Let the core access so many bytes beside the buffers."""
+        self._session.region(address, size)
+
     def get(self, address: int, size: int) -> Bytes:
         """Read so many bytes of the memory."""
         self._session.dump(address, size, "memory")

@@ -157,7 +157,7 @@ class CoreRoofline(Protocol[Core]):
 
 def shown_by() -> list[str]:
     """List the cores that have a roofline."""
-    return [name for name, core in CORES.items() if core.part("sim", "roofline", "ROOFLINE")]
+    return [name for name, core in CORES.items() if core.part("sim", "measured_jobs", "ROOFLINE")]
 
 
 def roofline_of(spec: CoreSpec) -> CoreRoofline[Any]:
@@ -168,7 +168,7 @@ def roofline_of(spec: CoreSpec) -> CoreRoofline[Any]:
     UserError
         If there is none.
     """
-    found: CoreRoofline[Any] | None = spec.part("sim", "roofline", "ROOFLINE")
+    found: CoreRoofline[Any] | None = spec.part("sim", "measured_jobs", "ROOFLINE")
     if found is None:
         raise UserError(f"{spec.name} does not show which of its parts are at work, but {' and '.join(shown_by())}")
     return found

@@ -241,7 +241,7 @@ def federation() -> Federation:
     UserError
         If there is none.
     """
-    parts = (spec.part("sim", "federated", "FEDERATION") for spec in CORES.values())
+    parts = (spec.part("sim", "tune", "FEDERATION") for spec in CORES.values())
     found: Federation | None = next((part for part in parts if part), None)
     if found is None:
         raise UserError("no core can be a client of a federation")

@@ -19,53 +19,40 @@ Core = TypeVar("Core", bound=CoreSpec, contravariant=True)
 Variation = TypeVar("Variation")
 
 
-@dataclass(frozen=True)
-class OrderEntry:
-    """Order list with one entry at a limit, and how the command ends that runs it.
-
-    Parameters
-    ----------
-    words : tuple of int
-        The list.
-    settings : dict of str to int
-        Settings that are not the usual ones.
-    error : IntEnum, optional
-        None where the command ends without one.
-    value : int
-        Offending value or address.
-    """
-
-    words: tuple[int, ...]
-    settings: dict[str, int]
-    error: IntEnum | None = None
-    value: int = 0
-
-
 @dataclass(frozen=True, eq=False)
-class WrongInput:
-    """Input of a command, with one thing that the core must refuse, and the error in which it ends.
+class Ending:
+    """Command with one thing at a limit, and how it must end.
 
     Parameters
     ----------
     name : str
-        What is wrong.
-    command : IntEnum
-        Command that reads it, behind those of `Trials.loads`, or behind the ones before it.
-    error : IntEnum
+        What is at the limit.
+    command : IntEnum, optional
+        By default `Trials.command`. It runs behind those of `Trials.loads`, or behind the ones before it.
+    error : IntEnum, optional
+        None where the command ends without one.
     value : int
         Offending value, place or address.
     images : dict of str to array of uint8
-        Images that are not those of `Trials.images`, or that this has not, by the setting that has their address.
+        Images in place of `Trials.images`, or beside them, by the setting that has their address.
     settings : dict of str to int
-        Settings that are not the usual ones. In the upper half of the memory, by its address, no beat can be touched.
+        Settings that are not the usual ones.
     """
 
     name: str
-    command: IntEnum
-    error: IntEnum
+    command: IntEnum | None = None
+    error: IntEnum | None = None
     value: int = 0
     images: Mapping[str, Bytes] = field(default_factory=dict)
     settings: Mapping[str, int] = field(default_factory=dict)
+
+
+def order_ending(
+    words: tuple[int, ...], settings: Mapping[str, int], error: IntEnum | None = None, value: int = 0
+) -> Ending:
+    """Make the ending of an order list of these words."""
+    order = np.array(words, "<u4").view(np.uint8)
+    return Ending(f"{words}, {settings}", None, error, value, {"order": order}, settings)
 
 
 class Trials(Protocol[Core, Variation]):
@@ -132,10 +119,10 @@ class Trials(Protocol[Core, Variation]):
         yield from ()
 
     @abstractmethod
-    def entries(self, spec: Core) -> Iterator[OrderEntry]:
+    def entries(self, spec: Core) -> Iterator[Ending]:
         """Make order lists with one entry at a limit."""
 
-    def wrong_inputs(self, spec: Core) -> Iterator[WrongInput]:
+    def wrong_inputs(self, spec: Core) -> Iterator[Ending]:
         """Make images that the core must refuse, beside order lists: each with one thing that is wrong."""
         yield from ()
 

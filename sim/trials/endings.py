@@ -1,61 +1,66 @@
-"""Commands of a core and how each must end: with an error and its value, or without one."""
+"""Commands with one thing at a limit, as a script of driver calls, and the error in which each must end."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from pathlib import Path
 
+from ...boards.host.driver import Core, CoreError
 from ...golden.cores.core import CoreSpec
-from ..compiled.session import Session
-from .refusals import LIMIT, usual_settings, write_settings
+from ..compiled.device import SimulatedDevice
+from ..compiled.session import Bytes
+from .contract import Ending, trials_of
+from .refusals import LIMIT, usual_settings
 
-_WHERE = "status", "error_address", "error_address_high"
 
+def ending_findings(program: Path, spec: CoreSpec, endings: Iterable[Ending], mutant: int = 0) -> list[str]:
+    """Run commands on a compiled core with a network, and list those that end otherwise than they must.
 
-class Endings:
-    """Commands with the usual settings, but for some, in one session.
+    The network is that of `Trials.images`, of the command's own images, or of zeros. It is loaded anew where its images
+    change, and where an error has removed it. No beat in the upper half of the memory can be accessed.
 
     Parameters
     ----------
-    session : Session
+    program : Path
+        The core, from `build.build`.
     spec : CoreSpec
-        The core.
+    endings : iterable of Ending
+        Such as `Trials.entries` and `Trials.wrong_inputs` of the core.
+    mutant : int
+        See `Session`.
     """
+    trials, usual = trials_of(spec), usual_settings(spec)
+    device = SimulatedDevice(program, limit=LIMIT, mutant=mutant)
+    device.open(0, 1 << spec.address - 1)
+    core = Core.on(spec, device)
+    network = {item.name for item in spec.registers.addresses if {*item.commands} & {*trials.loads}}
+    images, held = trials.images(spec), dict[int, Bytes]()
+    findings, written, loaded = list[str](), dict[str, int](), False
 
-    def __init__(self, session: Session, spec: CoreSpec) -> None:
-        self._session, self._core, self.usual = session, spec.registers, usual_settings(spec)
-        self._written = dict[str, int]()
-        self._wanted = list[tuple[str, int, int]]()
+    def run(command: int, settings: Mapping[str, int], name: str, error: IntEnum | None, value: int) -> None:
+        changed = dict(settings.items() - written.items())
+        written.update(changed)
+        try:
+            core.run(command, **changed)
+            ended = [0, core.error_address]
+        except CoreError as problem:
+            ended = [problem.code, problem.address]
+        if ended != [error or 0, value]:
+            findings.append(f"command {command} with {name}: {ended}, not {[int(error or 0), value]}")
 
-    def command(
-        self, number: int, settings: Mapping[str, int], name: str, error: int | None = None, value: int = 0
-    ) -> None:
-        """Note a command and its end.
-
-        Parameters
-        ----------
-        number : int
-            Code of the command.
-        settings : mapping of str to int
-            Those that are not the usual ones.
-        name : str
-            What it is, for findings.
-        error, value : int
-            Error code, None where it ends without one, and the offending value or address.
-        """
-        write_settings(self._session, self._core, self.usual | dict(settings), self._written)
-        self._session.write(self._core.map["command"].offset, number)
-        self._session.wait(LIMIT)
-        for register in _WHERE:
-            self._session.read(self._core.map[register].offset)
-        self._wanted.append((f"command {number} with {name}", int(error or 0), value))
-
-    def findings(self) -> list[str]:
-        """Run all commands, and list those that end in another way."""
-        values = iter(access["value"] for access in self._session.run()["reads"])
-        found = []
-        for name, *wanted in self._wanted:
-            status, value = next(values), next(values) | next(values) << 32
-            ended = [status >> 8 & 0xFF, value]
-            if ended != wanted or status & 3 != 2:
-                found.append(f"{name}: {status:#x}, {ended}, not {wanted}")
-        return found
+    for ending in endings:
+        settings = usual | dict(ending.settings)
+        for name, image in (images | dict(ending.images)).items():
+            if held.get(settings[name]) is not image:
+                device.put(settings[name], image)
+                held[settings[name]] = image
+                loaded = loaded and name not in network
+        command = ending.command or trials.command
+        for load in () if loaded else trials.loads:
+            if load == command:
+                break
+            run(load, settings, f"{ending.name}, loaded", None, 0)
+        run(command, settings, ending.name, ending.error, ending.value)
+        loaded = command not in trials.loads and (trials.keeps or not ending.error)
+    return findings

@@ -10,12 +10,12 @@ from pathlib import Path
 from ...golden.cores.core import CoreSpec
 from ...golden.errors import UserError
 from ..compiled.playing import ShortJob
+from .contract import trials_of
+from .endings import ending_findings
 from .hostile import LIMIT, CalmRun, Trial, calm_difference, calm_run, run_trial
 from .jobs import Jobs, edge_jobs, long_jobs, random_jobs, short_jobs
-from .order_lists import order_findings
 from .refusals import refusal_findings
 from .register_words import register_findings
-from .wrong_inputs import input_findings
 
 TRIALS = 80
 """Hostile buses."""
@@ -84,8 +84,10 @@ class Exercise:
         for name in sorted(self._jobs, key=lambda name: self._calm[name].cycles):
             yield Comparison("job", partial(self._job, name, self._jobs[name], self._calm[name]))
         yield self._checked("registers", lambda mutant: register_findings(program, spec, seed, mutant))
-        yield self._checked("order list", lambda mutant: order_findings(program, spec, mutant))
-        yield self._checked("wrong input", lambda mutant: input_findings(program, spec, mutant))
+        trials = trials_of(spec)
+        yield self._checked("order list", lambda mutant: ending_findings(program, spec, trials.entries(spec), mutant))
+        if wrong := [*trials.wrong_inputs(spec)]:
+            yield self._checked("wrong input", lambda mutant: ending_findings(program, spec, wrong, mutant))
 
     def long(self) -> Iterator[Comparison]:
         """Give what takes minutes: all refusals, jobs at edges, hostile buses, random jobs and long ones."""

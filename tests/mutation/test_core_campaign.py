@@ -20,7 +20,7 @@ from fabtune.sim.compiled.build import build
 from fabtune.sim.compiled.comparison import observable
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.instantft.short_jobs import TuningVariation, short_tuning
+from fabtune.sim.cores.instantft.trials import TuningVariation, short_tuning
 from fabtune.sim.cores.zotrain import trials
 from fabtune.sim.trials import exercise
 

@@ -15,7 +15,7 @@ from fabtune.scripts.tables import table_of
 from fabtune.scripts.tables.options import Options
 from fabtune.scripts.tables.trials import kept_trials, run_trials
 from fabtune.scripts.tables.zeroth import Way, _trial
-from fabtune.sim.cores.zotrain.step_cycles import StepCycles
+from fabtune.sim.cores.zotrain.measured_jobs import StepCycles
 
 
 def short(model, steps):

@@ -65,7 +65,7 @@ def command(
 
     spec = spec_of(block, settings, preset, **own_network)
     if not isinstance(spec, CoreSpec):
-        names = " or ".join(name for name, core in CORES.items() if core.part("sim", "activity", "ACTIVITY"))
+        names = " or ".join(name for name, core in CORES.items() if core.part("sim", "measured_jobs", "ACTIVITY"))
         raise UserError(f"{block} is no core: the activity of a job is that of {names}")
     job = ActivityJob(steps, batch or 0, seed, raw)
     job.check(spec)

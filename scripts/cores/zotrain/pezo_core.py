@@ -20,7 +20,7 @@ from ....golden.train.pretrain import pretrained, pretraining_defaults
 from ....golden.train.zo.integer import IntegerZerothOrder
 from ....golden.train.zo.methods import zo_defaults
 from ....golden.train.zo.schedule import Schedule
-from ....sim.cores.zotrain.step_cycles import step_cycles
+from ....sim.cores.zotrain.measured_jobs import step_cycles
 from ...tables.options import Options, Rows
 from ...tables.trials import kept_trials, mean_and_deviation
 

@@ -1,9 +1,9 @@
-"""Trials of `zostream`: jobs, entries of order lists, settings and their limits."""
+"""Trials of `zostream`: short jobs of transformers, entries of order lists, settings and their limits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from typing import ClassVar
@@ -13,21 +13,108 @@ import numpy as np
 from ....golden.axi.bus import BEAT
 from ....golden.axi.regions import Bytes
 from ....golden.cores.zostream.memory_layout import ZostreamLayout
-from ....golden.cores.zostream.random_network import NetworkWidths, random_images
+from ....golden.cores.zostream.random_network import NARROW, NetworkKind, NetworkWidths, random_images, sentences_of
 from ....golden.cores.zostream.registers import STREAM_EPS_SHIFTS, Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
+from ....golden.rng.perturbation import POSITIONS
 from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.machine.program import HEADER_BEATS
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.deltas import DELTA
-from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES
+from ....golden.zo.job import ZerothOrderJob
+from ....golden.zo.memory_layout import StepOrder
+from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
+from ....golden.zo.step_settings import StepSettings
 from ...compiled.playing import ShortJob
-from ...trials.contract import OrderEntry, Trials, WrongInput, told_address
+from ...trials.contract import Ending, Trials, order_ending, told_address
 from ...trials.draws import between
 from ...trials.order_lists import step_entries
-from .short_jobs import StreamVariation, short_stream
+from ..zeroth_order_job import TrainingJob
 from .wrong_inputs import wrong_inputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamVariation:
+    """Settings of a short zeroth-order job of a transformer.
+
+    Parameters
+    ----------
+    kind, gain, sensitive, every, first, cut, widths
+        Network, see `random_images`; cut below `first`, or there, what passes the cut is kept.
+    lengths : tuple of int
+        Tokens of each sentence; 0 is as many as both sides have room for.
+    sizes : tuple of int
+        Sentences of each step.
+    perturbations, inner : int
+        Of a step, or of its first part; of the part behind the cut for each of those.
+    rate, shift, eps_shift, scalars
+        See `StepOrder` and `StepSettings`.
+    start : int
+        Most of the deltas at the start; 0: there are none.
+    late : bool
+        The first perturbation is one of the generator's last, so that it begins again.
+    """
+
+    kind: NetworkKind = "encoder"
+    gain: float = 1.0
+    sensitive: int = 0
+    every: int = 1
+    first: int = 0
+    cut: int = 0
+    lengths: tuple[int, ...] = (1, 3, 5)
+    sizes: tuple[int, ...] = (3, 1)
+    perturbations: int = 1
+    inner: int = 1
+    rate: int = 40_000
+    shift: int = 26
+    eps_shift: int = 10
+    scalars: bool = False
+    start: int = 0
+    late: bool = False
+    widths: NetworkWidths = NARROW
+
+
+def short_stream(spec: ZostreamSpec, seed: int, variation: StreamVariation | None = None) -> ShortJob:
+    """Make a short zeroth-order training of a random transformer.
+
+    Parameters
+    ----------
+    spec : ZostreamSpec
+        The core.
+    seed : int
+        Seed of network, sentences, order, position and deltas.
+    variation : StreamVariation
+    """
+    rng, wanted = np.random.default_rng(seed), variation or StreamVariation()
+    images = random_images(
+        spec,
+        rng,
+        wanted.kind,
+        wanted.gain,
+        wanted.sensitive,
+        wanted.first,
+        wanted.cut,
+        wanted.every,
+        wanted.widths,
+    )
+    most, count = images.program.capacity // 2, len(wanted.lengths)
+    sentences, labels = sentences_of(images, [one or most for one in wanted.lengths], rng)
+    drawn = [rng.permutation(np.resize(np.arange(count), size)) for size in wanted.sizes]
+    steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
+    settings = StepSettings(
+        eps_shift=wanted.eps_shift,
+        shift=wanted.shift,
+        split=Split(0 if images.cached else images.cut, wanted.perturbations, wanted.inner),
+        scalars=wanted.scalars,
+    )
+    rows, period = len(images.model.rows), min(spec.generator.period, POSITIONS)
+    position = period - 1 - int(rng.integers(rows)) if wanted.late else int(rng.integers(1000))
+    integers = ZerothOrderJob(images.model, spec.generator, settings, position)
+    if wanted.start:
+        integers.total = rng.integers(-wanted.start, wanted.start, integers.total.shape, endpoint=True)
+    return ShortJob(spec, TrainingJob(images, sentences, steps, settings, position, integers.rows))
+
 
 LONG = 1 << 9
 """Steps beyond which a job is long: about 7,000 cycles each with a perceptron."""
@@ -191,7 +278,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             for other in (2, MOST_PERTURBATIONS):
                 yield {"p1": other, "p2": value}
 
-    def entries(self, spec: ZostreamSpec) -> Iterator[OrderEntry]:
+    def entries(self, spec: ZostreamSpec) -> Iterator[Ending]:
         """Make order lists with one entry at a limit.
 
         Those of every zeroth-order job; sentences of no token, as many as there is room for, more, and each bit more;
@@ -202,14 +289,14 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         for index, tokens in enumerate(_token_counts(images), _TOKENS_AT):
             order, settings = (1, index), {"sample_count": 2 * _FIRST_AT}
             fits = 1 <= tokens <= images.program.capacity // 2
-            yield OrderEntry(order, settings) if fits else OrderEntry(order, settings, Error.BAD_TOKENS, tokens)
+            yield order_ending(order, settings) if fits else order_ending(order, settings, Error.BAD_TOKENS, tokens)
         samples = 1 << spec.address - 1
         for bit in range(32):
             settings = {"samples": samples, "sample_count": 2 * _FIRST_AT}
             told = told_address(spec, samples + (BEAT << bit))
-            yield OrderEntry((1, _FIRST_AT + bit), settings, Error["READ_DECERR"], told)
+            yield order_ending((1, _FIRST_AT + bit), settings, Error["READ_DECERR"], told)
 
-    def wrong_inputs(self, spec: ZostreamSpec) -> Iterator[WrongInput]:
+    def wrong_inputs(self, spec: ZostreamSpec) -> Iterator[Ending]:
         """Make programs, sensitive weights and places of samples that the core must refuse."""
         yield from wrong_inputs(spec)
 

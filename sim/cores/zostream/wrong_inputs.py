@@ -24,7 +24,7 @@ from ....golden.stream.machine.program import Program, ProgramError
 from ....golden.zo.memory_layout import COUNT_BIT
 from ....golden.zo.split import MOST_SLOPES
 from ...stream.machine.wrong_operations import WRONG_OPERATIONS, changed, wrong_program
-from ...trials.contract import WrongInput
+from ...trials.contract import Ending
 
 _ORDER = np.array([1, 0], "<u4").view(np.uint8)
 """Order list of one step with the first sample alone."""
@@ -112,7 +112,7 @@ def _other(spec: ZostreamSpec) -> Program:
 
 
 @lru_cache(maxsize=4)
-def wrong_inputs(spec: ZostreamSpec) -> tuple[WrongInput, ...]:
+def wrong_inputs(spec: ZostreamSpec) -> tuple[Ending, ...]:
     """Make images that the core must refuse: programs, sensitive weights, places of samples and in the cache."""
     rng = np.random.default_rng(0)
     plain, cached = (random_images(spec, rng, "perceptron", first=cut, cut=cut) for cut in (0, 3))
@@ -128,21 +128,21 @@ def wrong_inputs(spec: ZostreamSpec) -> tuple[WrongInput, ...]:
     )
 
 
-def _lengths(spec: ZostreamSpec) -> Iterator[WrongInput]:
+def _lengths(spec: ZostreamSpec) -> Iterator[Ending]:
     """Make lengths of a program's image that the core refuses before it reads: none, too many, those with each bit."""
     most = PROGRAM_HEADER + INSTRUCTION_BEATS * spec.operations
-    yield WrongInput("no beats", Command.LOAD, Error["ZERO_LENGTH"], 0, {}, {"program_beats": 0})
+    yield Ending("no beats", Command.LOAD, Error["ZERO_LENGTH"], 0, {}, {"program_beats": 0})
     for beats in (most + 1, *(1 << bit for bit in range(most.bit_length(), 32))):
         error = Error(PROGRAM + Reason.LENGTH)
-        yield WrongInput(f"{beats} beats", Command.LOAD, error, beats, {}, {"program_beats": beats})
+        yield Ending(f"{beats} beats", Command.LOAD, error, beats, {}, {"program_beats": beats})
 
 
-def _programs(spec: ZostreamSpec, program: Program) -> Iterator[WrongInput]:
+def _programs(spec: ZostreamSpec, program: Program) -> Iterator[Ending]:
     """Make loads of programs that are wrong."""
     for number, one in enumerate(refused_programs(spec, program)):
         error, settings = Error(PROGRAM + one.reason), {"program_beats": one.image.size // BEAT}
         name, given = f"wrong program {number}", {"program": one.image}
-        yield WrongInput(name, Command.LOAD, error, one.number, given, settings)
+        yield Ending(name, Command.LOAD, error, one.number, given, settings)
 
 
 def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[str, Bytes, int]]:
@@ -167,15 +167,15 @@ def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[st
         yield name, wrong, int(tile)
 
 
-def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
     """Make steps of one sentence with sensitive weights that are wrong."""
     own, settings = _network(images)
     for name, stream, tile in wrong_weights(spec, images):
         given = own | {"weights": stream, "order": _ORDER}
-        yield WrongInput(f"sensitive weights, {name}", Command.TRAIN, Error.BAD_WEIGHTS, tile, given, settings)
+        yield Ending(f"sensitive weights, {name}", Command.TRAIN, Error.BAD_WEIGHTS, tile, given, settings)
 
 
-def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Iterator[WrongInput]:
+def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Iterator[Ending]:
     """Make programs with more words, each higher bit of them alone, of a network that is not cut and of one that is.
 
     They are loaded. Then no order can be read; or what passes the cut is kept of a sentence, and cannot be of another.
@@ -183,7 +183,7 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
     end, far = _end(spec), 1 << 12
     for bit in range(plain.program.words.bit_length(), 32):
         own, settings = _network(replace(plain, program=replace(plain.program, words=1 << bit)))
-        yield WrongInput(f"{1 << bit} words", Command.TRAIN, Error["READ_DECERR"], end, own, settings | {"order": end})
+        yield Ending(f"{1 << bit} words", Command.TRAIN, Error["READ_DECERR"], end, own, settings | {"order": end})
     samples = np.zeros((far + 1, BEAT // 4), "<u4")
     # beyond the end, so that no writing from the first sentence's place on meets it first
     samples[[0, far], 0], samples[far, 1] = 1, far + 1
@@ -196,20 +196,20 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
         own, loaded = _network(replace(cached, program=replace(cached.program, behind=1 << bit)))
         settings = loaded | {"cache": end - BEAT * far, "sample_count": 2, "batch": 2}
         name, place = f"{1 << bit} words behind a cut", end + BEAT
-        yield WrongInput(name, Command.CACHE, Error["WRITE_DECERR"], place, own | two, settings)
+        yield Ending(name, Command.CACHE, Error["WRITE_DECERR"], place, own | two, settings)
 
 
-def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
     """Make sentences whose place in the cache cannot be read, with each bit of it."""
     (own, loaded), cache = _network(images), _end(spec)
     settings = loaded | {"cache": cache, "cached": 1}
     for bit in range(32):
         given = own | {"order": _ORDER, "samples": _sample(1 << bit)}
         name, place = f"place {1 << bit} in the cache", cache + (BEAT << bit)
-        yield WrongInput(name, Command.TRAIN, Error["READ_DECERR"], place, given, settings)
+        yield Ending(name, Command.TRAIN, Error["READ_DECERR"], place, given, settings)
 
 
-def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
     """Make passes of as many sentences as there is room for, of which the first one's rows cannot be read.
 
     It lies behind the others by each power of two, and its first beat is the last one that can be touched. A sentence
@@ -223,27 +223,27 @@ def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInpu
         places = {"samples": end - BEAT - (BEAT << bit), "cache": end - BEAT}  # nothing is kept of this network
         given = own | {"order": order, "index": index, "samples": near, "cache": _sample(0)}
         settings = loaded | places | {"sample_count": 2, "batch": count + 1}
-        yield WrongInput(f"a sample {1 << bit} beats away", Command.TRAIN, Error["READ_DECERR"], end, given, settings)
+        yield Ending(f"a sample {1 << bit} beats away", Command.TRAIN, Error["READ_DECERR"], end, given, settings)
 
 
-def _second_row(spec: ZostreamSpec, images: StreamImages) -> WrongInput:
+def _second_row(spec: ZostreamSpec, images: StreamImages) -> Ending:
     """Make a sentence of two tokens, of which the second one's row is the first that cannot be read."""
     (own, loaded), end = _network(images), _end(spec)
     rows = sentence_image(np.zeros((2, images.program.features), np.int64))
     # a beat of the number of tokens, then the rows
     first = rows[: BEAT + (rows.size - BEAT) // 2]
     given, settings = own | {"order": _ORDER, "samples": first}, loaded | {"samples": end - first.size}
-    return WrongInput("a second row behind the end", Command.TRAIN, Error["READ_DECERR"], end, given, settings)
+    return Ending("a second row behind the end", Command.TRAIN, Error["READ_DECERR"], end, given, settings)
 
 
-def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[WrongInput]:
+def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
     """Make perturbations of both parts of a network that is cut, whose product is at a limit; no order can be read."""
     (own, loaded), order = _network(images), _end(spec)
     for first, second in _SPLITS:
         settings = loaded | {"order": order, "p1": first, "p2": second}
         refused = first * second > MOST_SLOPES
         error, value = (Error["BAD_SPLIT"], second) if refused else (Error["READ_DECERR"], order)
-        yield WrongInput(f"{first} times {second} perturbations", Command.TRAIN, error, value, own, settings)
+        yield Ending(f"{first} times {second} perturbations", Command.TRAIN, error, value, own, settings)
 
 
 def _sample(place: int) -> Bytes:

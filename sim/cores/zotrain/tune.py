@@ -1,21 +1,31 @@
-"""Zeroth-order fine-tuning of a network in integers and on the compiled core: `fabtune tune` with a PeZO method."""
+"""Zeroth-order fine-tuning of networks on `zotrain`: jobs of `fabtune tune`, clients of `fabtune federate`."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ....boards.cores.zotrain.federated_client import CoreClient
+from ....boards.cores.zotrain.job import ZerothOrderTrainer
+from ....boards.host.driver import Core
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.datasets.dataset import Samples
 from ....golden.errors import UserError
 from ....golden.models.network import Network, deployed
+from ....golden.nn.arithmetic.forward import StageIntegers
 from ....golden.rng.pezo import PezoSpec
 from ....golden.train.conversion import Converter, core_inputs
+from ....golden.train.federated.configuration import FederatedConfig
 from ....golden.train.tuned.network import TunedNetwork
 from ....golden.train.zo.finetune import ZoResult, ZoSettings
 from ....golden.train.zo.integer import IntegerTuning, check_settings, core_settings, source_of
 from ....golden.train.zo.methods import METHODS
+from ....golden.train.zo.parameter_order import ArrayOrder
 from ....golden.zo.step_settings import StepSettings
+from ...compiled.comparison import simulated_core
 from ...compiled.playing import Played
 from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Tuner, preset_of
 from ..zeroth_order_job import TrainingJob, adopt_moves
@@ -77,3 +87,35 @@ class ZotrainTuner(Tuner):
 
 
 TUNER = ZotrainTuner()
+
+
+class ZotrainFederation:
+    """Clients on `zotrain`, see `compiled.tuner.Federation`."""
+
+    def spec_for(self, network: Network, byte_inputs: bool, generator: PezoSpec, preset: str) -> ZotrainSpec:
+        """Make the spec of a preset for a network and a generator."""
+        return TUNER.spec_with(network, byte_inputs, generator, preset)
+
+    def in_order(self, spec: ZotrainSpec, network: Network, config: FederatedConfig, stage: int) -> FederatedConfig:
+        """Give a federation the order in which the core perturbs parameters."""
+        order = ArrayOrder.of(network, spec.lanes, spec.columns, stage % len(spec.described.stages))
+        return replace(config, source=replace(config.source, lanes=spec.mapping.width), order=order)
+
+    def clients(
+        self,
+        spec: ZotrainSpec,
+        frozen: Sequence[StageIntegers],
+        config: FederatedConfig,
+        owned: Sequence[Samples],
+        seed: int,
+    ) -> list[CoreClient]:
+        """Make a simulated core for the samples of each client."""
+        found = []
+        for samples in owned:
+            device = simulated_core(spec, None, seed, lambda _: None)
+            trainer = ZerothOrderTrainer(Core.on(spec, device), spec)
+            found.append(CoreClient(trainer, frozen, config, samples))
+        return found
+
+
+FEDERATION = ZotrainFederation()

@@ -1,4 +1,4 @@
-"""The host driver on a golden core: self-tests, errors, and recordings."""
+"""Host driver on a golden core: self-tests, errors, and recordings."""
 
 from dataclasses import replace
 
@@ -122,8 +122,8 @@ def test_order_lists_end_as_on_the_rtl(host):
     addresses = {"samples": samples.device_address, "records": records.device_address, "state": state}
     for entry in trials.entries(spec):
         if entry.error == Error.READ_DECERR or (entry.error is None and entry.settings.get("sample_count", 0) > 20_000):
-            continue  # the samples have no such address
-        order = host.core.place(Region.containing("order", np.array([*entry.words, 0, 0, 0], "<u4").view(np.uint8)))
+            continue  # not an address of the samples
+        order = host.core.place(Region.containing("order", np.pad(entry.images["order"], (0, 12))))
         settings = trials.usual(spec) | addresses | {"order": order.device_address} | entry.settings
         settings["gap"] = spec.step_registers(StepSettings())["gap"]
         if entry.error is None:

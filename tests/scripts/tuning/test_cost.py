@@ -9,8 +9,8 @@ import pytest
 
 from fabtune.golden.importers.transformers.language_models.shapes import PUBLISHED
 from fabtune.golden.models.text import NETWORKS, text_of
-from fabtune.sim.cores.zostream import step_cycles
-from fabtune.sim.cores.zostream.step_cycles import StepCycles
+from fabtune.sim.cores.zostream import measured_jobs
+from fabtune.sim.cores.zostream.measured_jobs import StepCycles
 
 
 def test_cost_of_every_method(fabtune):
@@ -90,7 +90,7 @@ def test_a_measured_step_stands_beside_the_model(fabtune, monkeypatch):
         assert (spec.lanes, lengths) == (32, (17,) * 4)
         return StepCycles(25_000, (1_000,) * 23)
 
-    monkeypatch.setattr(step_cycles, "step_cycles", measured)
+    monkeypatch.setattr(measured_jobs, "step_cycles", measured)
     asked = "cost", "vit-digits", "--sentences", "4", "--measure", "small"
     status, out, _ = fabtune(*asked, "--json")
     assert status == 0

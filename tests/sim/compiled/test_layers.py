@@ -9,8 +9,8 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.zo.split import WHOLE, Split
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.cores.instantft.short_jobs import TuningVariation, short_tuning
-from fabtune.sim.cores.zotrain.short_jobs import TrainingVariation, short_training
+from fabtune.sim.cores.instantft.trials import TuningVariation, short_tuning
+from fabtune.sim.cores.zotrain.trials import TrainingVariation, short_training
 
 NETWORK = (
     "1x9x8 conv5k4x3p1,0,1,1s2 leaky0.01 conv18k3p1 relu dw3p1 leaky0.25 conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 "

@@ -9,8 +9,8 @@ from fabtune.golden.importers.layers.network import network_of
 from fabtune.golden.models.network import deployed
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.cores.instantft.short_jobs import TuningVariation, short_tuning
-from fabtune.sim.cores.zotrain.short_jobs import TrainingVariation, short_training
+from fabtune.sim.cores.instantft.trials import TuningVariation, short_tuning
+from fabtune.sim.cores.zotrain.trials import TrainingVariation, short_training
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from fabtune.golden.cores.core import CoreSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.registry import BLOCKS, CORES
 from fabtune.sim.compiled.activity import ActivityJob, activity_of
-from fabtune.sim.trials.contract import OrderEntry, trials_of
+from fabtune.sim.trials.contract import Ending, trials_of
 
 from ...small_cores import instantft, zostream, zotrain
 
@@ -26,7 +26,7 @@ def test_a_core_has_trials_that_fit_its_registers(name: str) -> None:
     assert set(trials.usual(spec)) <= names - (addresses - set(trials.images(spec)))
     assert set(trials.images(spec)) <= addresses
     assert all(set(one) <= names for one in trials.together(spec, [1, 2]))
-    entries: list[OrderEntry] = list(trials.entries(spec))
+    entries: list[Ending] = list(trials.entries(spec))
     assert {entry.error for entry in entries} >= {None, spec.registers.errors["BAD_INDEX"]}
     assert all(set(entry.settings) <= names for entry in entries)
     assert trials.short(spec)

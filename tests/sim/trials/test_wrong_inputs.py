@@ -9,9 +9,8 @@ import pytest
 from fabtune.golden.cores.zeroth_order.registers import Command, Error
 from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.sim.compiled.comparison import compiled_core
-from fabtune.sim.cores.zotrain.trials import TrainingTrials
-from fabtune.sim.trials.contract import WrongInput, trials_of
-from fabtune.sim.trials.wrong_inputs import input_findings
+from fabtune.sim.trials.contract import Ending, trials_of
+from fabtune.sim.trials.endings import ending_findings
 
 from ...small_cores import instantft, with_slow, zostream, zotrain
 
@@ -21,7 +20,7 @@ CORES: dict[str, Any] = {"instantft": instantft, "zotrain": zotrain, "zostream":
 @pytest.mark.parametrize("name", with_slow(["instantft", "zotrain", "zostream"]))
 def test_a_core_refuses_its_wrong_inputs(name: str) -> None:
     spec = CORES[name]()
-    assert input_findings(compiled_core(spec), spec) == []
+    assert ending_findings(compiled_core(spec), spec, trials_of(spec).wrong_inputs(spec)) == []
 
 
 @pytest.mark.parametrize("name", CORES)
@@ -35,16 +34,15 @@ def test_wrong_inputs_fit_the_registers(name: str) -> None:
         assert set(one.images) <= addresses
 
 
-def order_lists(trials: TrainingTrials, spec: ZotrainSpec) -> Iterator[WrongInput]:
+def order_lists(spec: ZotrainSpec) -> Iterator[Ending]:
     """Order lists with a wrong index and a wrong label; of the last golden says something else."""
     label = spec.labels << 24
     for word, error, value in ((1, Error.BAD_INDEX, 1), (label, Error.BAD_LABEL, label), (1, Error.BAD_INDEX, 2)):
         order = np.array([1, word], "<u4").view(np.uint8)
-        yield WrongInput(f"word {word}", Command.TRAIN, error, value, {"order": order})
+        yield Ending(f"word {word}", Command.TRAIN, error, value, {"order": order})
 
 
-def test_an_input_that_ends_otherwise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TrainingTrials, "wrong_inputs", order_lists)
-    (found,) = input_findings(compiled_core(zotrain()), zotrain())
+def test_an_input_that_ends_otherwise_is_found() -> None:
+    (found,) = ending_findings(compiled_core(zotrain()), zotrain(), order_lists(zotrain()))
     assert found.startswith(f"command {Command.TRAIN:d} with word 1: ")
     assert found.endswith(f"[{Error.BAD_INDEX:d}, 1], not [{Error.BAD_INDEX:d}, 2]")

@@ -5,7 +5,7 @@ import pytest
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
 from fabtune.golden.settings import build as spec_from
 from fabtune.sim.compiled.activity import ActivityJob, activity
-from fabtune.sim.cores.instantft.activity import ACTIVITY
+from fabtune.sim.cores.instantft.measured_jobs import ACTIVITY
 from fabtune.sim.simulator import find
 
 PERIOD = 4000

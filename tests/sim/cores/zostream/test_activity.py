@@ -7,7 +7,7 @@ import pytest
 from fabtune.boards.host.golden_device import GoldenDevice
 from fabtune.sim.compiled.activity import ActivityJob, activity
 from fabtune.sim.cores.zeroth_order_job import TrainingJob
-from fabtune.sim.cores.zostream.activity import ACTIVITY
+from fabtune.sim.cores.zostream.measured_jobs import ACTIVITY
 from fabtune.sim.simulator import find
 
 from ....small_cores import zostream

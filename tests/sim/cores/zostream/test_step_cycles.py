@@ -5,7 +5,7 @@ import pytest
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.stream.machine.cost_model import on_paper
 from fabtune.golden.transformer.sample_model import TRANSFORMERS
-from fabtune.sim.cores.zostream.step_cycles import step_cycles
+from fabtune.sim.cores.zostream.measured_jobs import step_cycles
 
 SPEC = ZostreamSpec(**ZostreamSpec.presets["tiny"])
 

@@ -16,8 +16,7 @@ from fabtune.golden.stream.machine.limits import Reason
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import DeviceResetError, SimulatedDevice
 from fabtune.sim.compiled.playing import ShortJob
-from fabtune.sim.cores.zostream.short_jobs import StreamVariation, short_stream
-from fabtune.sim.cores.zostream.trials import TRIALS
+from fabtune.sim.cores.zostream.trials import TRIALS, StreamVariation, short_stream
 from fabtune.sim.cores.zostream.wrong_inputs import refused_programs, wrong_weights
 from fabtune.sim.trials.hostile import LIMIT, not_reset, wrong_error
 from fabtune.sim.trials.jobs import short_jobs

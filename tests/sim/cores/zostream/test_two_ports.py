@@ -16,7 +16,7 @@ from fabtune.sim.compiled.device import DeviceResetError, SimulatedDevice
 from fabtune.sim.compiled.playing import ShortJob
 from fabtune.sim.compiled.session import Dram
 from fabtune.sim.cores.zeroth_order_job import TrainingJob
-from fabtune.sim.cores.zostream.short_jobs import StreamVariation, short_stream
+from fabtune.sim.cores.zostream.trials import StreamVariation, short_stream
 from fabtune.sim.trials.hostile import LIMIT, not_reset, wrong_error
 from tests.small_cores import zostream
 

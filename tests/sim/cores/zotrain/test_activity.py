@@ -9,7 +9,7 @@ from fabtune.golden.cores.zotrain.zotrain import ZotrainSpec
 from fabtune.golden.settings import build as spec_from
 from fabtune.sim.compiled.activity import ActivityJob, activity
 from fabtune.sim.cores.zeroth_order_job import TrainingJob
-from fabtune.sim.cores.zotrain.activity import ACTIVITY
+from fabtune.sim.cores.zotrain.measured_jobs import ACTIVITY
 from fabtune.sim.simulator import find
 
 PERIOD = 4000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabtune.sim.cores.zotrain.step_cycles import step_cycles
+from fabtune.sim.cores.zotrain.measured_jobs import step_cycles
 
 from ....small_cores import zotrain
 

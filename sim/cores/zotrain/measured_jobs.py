@@ -1,8 +1,9 @@
-"""Job of `zotrain` whose toggles are counted: steps of training."""
+"""Random jobs of `zotrain` that are measured: toggles and cycles of a step."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from ....golden.zo.coefficient import LARGEST_BATCH
 from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.step_settings import StepSettings
 from ...compiled.activity import ActivityJob, CoreActivity
+from ...compiled.comparison import compare
 from ...compiled.playing import HostJob
 from ..zeroth_order_job import TrainingJob
 
@@ -50,3 +52,49 @@ class TrainingActivity(CoreActivity[ZotrainSpec]):
 
 ACTIVITY = TrainingActivity()
 """Activity of `zotrain`, as its `Spec.part` finds it."""
+
+
+@dataclass(frozen=True)
+class StepCycles:
+    """Result of `step_cycles`.
+
+    Parameters
+    ----------
+    cycles : int
+        Cycles of a step.
+    mismatches : int
+        Comparisons in which core and integer job differ, in all steps that were run.
+    """
+
+    cycles: int
+    mismatches: int
+
+
+def step_cycles(
+    spec: ZotrainSpec, batch: int = 20, steps: int = 2, stage: Callable[[str], None] = lambda _: None
+) -> StepCycles:
+    """Measure the cycles of a step on random parameters and samples, on which they do not depend.
+
+    They are the difference of two jobs, of one step and of more: what a command costs before its first step, such as
+    the load of the generator's state, is left out.
+
+    Parameters
+    ----------
+    spec : ZotrainSpec
+    batch : int
+        Samples of a step.
+    steps : int
+        Steps over which the cycles are averaged.
+    stage : callable
+        Called with the name of each part of the work as it begins.
+    """
+    rng, network = np.random.default_rng(0), spec.described
+    shape = (batch, *network.input_shape)
+    inputs = rng.integers(0, 256, shape) if spec.byte_inputs else rng.integers(-90_000, 90_000, shape)
+    frozen, labels = random_parameters(network, rng), rng.integers(0, spec.labels, batch)
+    order = StepOrder(np.arange(batch), labels, rate=40_000)
+    settings = StepSettings(shift=24, loss=spec.loss)
+    jobs = [TrainingJob(frozen, inputs, [order] * count, settings) for count in (1, 1 + steps)]
+    found = [compare(spec, job, inputs[:1], stage=stage)[1] for job in jobs]
+    more = found[1].cycles - found[0].cycles
+    return StepCycles(round(more / steps), sum(one.mismatches for one in found))
