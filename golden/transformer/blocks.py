@@ -187,13 +187,10 @@ class Transformer:
             raise UserError(f"cut = {cut}: {self.name} of {len(self.operations)} operations is cut at 1 or above")
         read = self._read_behind(cut)
         if len(read) > 1 or read[0] < 0:
-            names = " and ".join("its inputs" if number < 0 else self.titles[number] for number in read)
+            names = " and ".join("its inputs" if op < 0 else self.titles[op] for op in read)
             both = "both" if len(read) == 2 else "all" if len(read) > 2 else "still"
             text = f"is no place for a cut ({cut}): behind it {names} are {both} read, and one may pass"
-            near = [
-                *[number for number in self.cuts if number < cut][-1:],
-                *[number for number in self.cuts if number > cut][:1],
-            ]
+            near = [*[op for op in self.cuts if op < cut][-1:], *[op for op in self.cuts if op > cut][:1]]
             raise self.error(cut, f"{text}; cut at {' or '.join(map(str, near))}" if near else text)
         return read[0]
 
@@ -253,12 +250,8 @@ class Transformer:
     @cached_property
     def most_tokens(self) -> int | None:
         """Largest number of tokens of a sentence, by positions and windows; None without a limit."""
-        positions = [operation.length for operation in self.operations if isinstance(operation, Positions)]
-        windows = [
-            operation.window
-            for operation in self.operations
-            if isinstance(operation, SelfAttention) and operation.window is not None
-        ]
+        positions = [op.length for op in self.operations if isinstance(op, Positions)]
+        windows = [op.window for op in self.operations if isinstance(op, SelfAttention) and op.window is not None]
         return min(positions + windows, default=None)
 
     def check_lengths(self, lengths: tuple[int, ...]) -> None:

@@ -116,16 +116,14 @@ def _output(
     tensors: Mapping[tuple[int, str], Tensor],
     lengths: tuple[int, ...],
 ) -> Tensor:
-    weights = {kind: tensors[number, kind] for kind in network.kinds[number]}
+    params = {kind: tensors[number, kind] for kind in network.kinds[number]}
     operation = network.operations[number]
     match operation:
         case Linear():
-            return functional.linear(inputs[0], weights["weight"], weights.get("bias"))
+            return functional.linear(inputs[0], params["weight"], params.get("bias"))
         case Normalisation():
             normed = functional.layer_norm if operation.centred else functional.rms_norm
-            return normed(inputs[0], inputs[0].shape[1:], eps=operation.eps) * weights["factor"] + weights.get(
-                "bias", 0
-            )
+            return normed(inputs[0], inputs[0].shape[1:], eps=operation.eps) * params["factor"] + params.get("bias", 0)
         case SelfAttention():
             return _attention(operation, inputs, lengths)
         case Activation():
@@ -135,7 +133,7 @@ def _output(
         case Residual():
             return inputs[0] + inputs[1]
         case Positions():
-            return inputs[0] + weights["position"][torch.cat([torch.arange(length) for length in lengths])]
+            return inputs[0] + params["position"][torch.cat([torch.arange(length) for length in lengths])]
         case PoolTokens():
             return torch.stack(
                 [_pooled(operation.kind, sentence) for sentence in torch.split(inputs[0], list(lengths))]

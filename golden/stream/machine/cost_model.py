@@ -198,7 +198,7 @@ class StepCost:
             entering = {read for step in steps for read in step.needs} - {step.result for step in steps}
         features = [network.features if read < 0 else network.shapes[read][0] for read in entering]
         rows = sum(token_beats(count) for count in features)
-        return BEAT * sum(rows * sum(chip_pass.lengths) for chip_pass in self.passes)
+        return BEAT * sum(rows * sum(pass_.lengths) for pass_ in self.passes)
 
     @property
     def bytes_written(self) -> int:
@@ -209,8 +209,8 @@ class StepCost:
         operation, network = self.transformer.network.operations[step.number], self.transformer.network
         total = read = 0.0
         longest: dict[str, float] = {}
-        for chip_pass in self.passes:
-            bounds, stream, after = self._bounds(step, chip_pass)
+        for pass_ in self.passes:
+            bounds, stream, after = self._bounds(step, pass_)
             bounds["DRAM"] = stream / self.size.stream_bytes
             total += max(bounds.values()) + after
             read += stream
@@ -223,21 +223,21 @@ class StepCost:
     def _products(self) -> tuple[int, ...]:
         return products(self.transformer.network, self.lengths)
 
-    def _bounds(self, step: Step, chip_pass: Pass) -> tuple[dict[str, float], int, float]:
+    def _bounds(self, step: Step, pass_: Pass) -> tuple[dict[str, float], int, float]:
         """Cycles by resource, bytes of the stream, and cycles that nothing overlaps, of a step in one pass."""
         network, size = self.transformer.network, self.size
         operation, inputs = network.operations[step.number], network.inputs(step.number)
         features, pooled = network.shapes[step.result]
-        rows = chip_pass.sides * len(chip_pass.lengths) if pooled else chip_pass.rows
-        vectors, chunks = self._vector_bytes(step.number, chip_pass), -(-features // size.columns)
+        rows = pass_.sides * len(pass_.lengths) if pooled else pass_.rows
+        vectors, chunks = self._vector_bytes(step.number, pass_), -(-features // size.columns)
         # offsets of vectors arrive one by one, and the unit waits for them
         wait = VECTOR_CYCLES * vectors / VALUE_BYTES
         match operation:
             case Linear():
-                bounds, after = self._linear(step, chip_pass, rows)
+                bounds, after = self._linear(step, pass_, rows)
                 return bounds, matrix_beats(size, features, inputs, coded=True) * BEAT + vectors, after
             case SelfAttention():
-                bounds, after = self._attention(operation, chip_pass)
+                bounds, after = self._attention(operation, pass_)
                 return bounds, 0, after
             case Normalisation():
                 return {"functions": rows * -(-features // size.norm_lanes)}, vectors, wait + LATENCY
@@ -248,14 +248,14 @@ class StepCost:
             case PoolTokens():
                 mean = operation.kind == "mean"
                 return (
-                    {"functions": chunks * (mean * chip_pass.rows + rows * (MEAN_CYCLES if mean else COPY_CYCLES))},
+                    {"functions": chunks * (mean * pass_.rows + rows * (MEAN_CYCLES if mean else COPY_CYCLES))},
                     0,
                     0,
                 )
             case Activation() | Gate() | Residual():
                 return {"functions": rows * features / LANES}, 0, LATENCY
 
-    def _linear(self, step: Step, chip_pass: Pass, rows: int) -> tuple[dict[str, float], float]:
+    def _linear(self, step: Step, pass_: Pass, rows: int) -> tuple[dict[str, float], float]:
         """Bounds of a linear layer, and cycles of its last sums; each group of columns drains during the next group."""
         network, size = self.transformer.network, self.size
         features, inputs = network.shapes[step.number][0], network.inputs(step.number)
@@ -263,7 +263,7 @@ class StepCost:
         summed, drained = tiles * rows, rows * size.columns / LANES
         # the array waits for each joined value from the activation memory
         joined = step.other is not None and not self.schedule.places[step.other].wide
-        loading = max(chip_pass.sides * size.load_cycles, size.dequantisation_cycles)
+        loading = max(pass_.sides * size.load_cycles, size.dequantisation_cycles)
         bounds = {
             "array": groups * (summed + joined * rows),
             "loading": float(groups * tiles * loading),
@@ -278,15 +278,15 @@ class StepCost:
             after += features
         return bounds, after
 
-    def _vector_bytes(self, number: int, chip_pass: Pass) -> int:
+    def _vector_bytes(self, number: int, pass_: Pass) -> int:
         """Bytes of an operation's biases, factors or positions in a pass: 4 a value, whole beats."""
         shapes, total = self.transformer.network.parameter_shapes, 0
         for kind in ("bias", "factor", "position"):
             if shape := shapes.get((number, kind)):
-                total += vector_beats(shape[-1]) * BEAT * (max(chip_pass.lengths) if kind == "position" else 1)
+                total += vector_beats(shape[-1]) * BEAT * (max(pass_.lengths) if kind == "position" else 1)
         return total
 
-    def _attention(self, operation: SelfAttention, chip_pass: Pass) -> tuple[dict[str, float], float]:
+    def _attention(self, operation: SelfAttention, pass_: Pass) -> tuple[dict[str, float], float]:
         """Bounds of attention and its rotations; masked keys cost nothing.
 
         Keys, then values are tiles. A token's key is a column of a tile, its value a lane; a token loads a cycle.
@@ -295,7 +295,7 @@ class StepCost:
         size, width = self.size, operation.width
         lanes, columns, rows_of_head = size.lanes, size.columns, -(-width // size.lanes)
         array, drained, blocks = 0, 0.0, 0
-        for length in chip_pass.lengths:
+        for length in pass_.lengths:
             for begin in range(0, length, MOST_QUERIES):
                 end = min(begin + MOST_QUERIES, length)
                 # for each visible key the number of queries that see it
@@ -307,10 +307,10 @@ class StepCost:
                 array += sum(passed for passed, _ in phases)
                 drained += sum(max(passed, drained_rows * columns / LANES) for passed, drained_rows in phases)
                 blocks += 1
-        heads, turned = chip_pass.sides * operation.heads, 0.0
+        heads, turned = pass_.sides * operation.heads, 0.0
         if operation.rotary_base is not None:
-            turned = chip_pass.rows * (operation.heads + operation.key_heads) * width / LANES
-            turned += max(chip_pass.lengths) * (VECTOR_CYCLES * width + 2 * width / columns + 14)
+            turned = pass_.rows * (operation.heads + operation.key_heads) * width / LANES
+            turned += max(pass_.lengths) * (VECTOR_CYCLES * width + 2 * width / columns + 14)
         after = turned + heads * blocks * BLOCK_LATENCY + LATENCY
         return {"array": float(heads * array), "functions": heads * drained}, after
 
@@ -329,13 +329,9 @@ class StepCost:
             for (_, kind), shape in shapes.items()
             if kind != "weight"
         )
-        most = max(operation.rows for operation in self.passes)
+        most = max(op.rows for op in self.passes)
         held = max(
-            (
-                2 * operation.key_heads * operation.width
-                for operation in network.operations
-                if isinstance(operation, SelfAttention)
-            ),
+            (2 * op.key_heads * op.width for op in network.operations if isinstance(op, SelfAttention)),
             default=0,
         )
         bits = 24 * schedule.rows * self.size.lanes + 27 * schedule.wide_rows * self.size.columns

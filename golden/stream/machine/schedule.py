@@ -161,19 +161,15 @@ class Schedule:
         for number, step in enumerate(self.steps):
             wide, rows = self.rows_of(step.result)
             over = [value for value in self._replaceable(step) if last[value] == number]
-            same = [
-                candidate
-                for candidate in buffers
-                if (candidate.wide, candidate.rows) == (wide, rows) and candidate.values[-1] in over
-            ]
+            same = [other for other in buffers if (other.wide, other.rows) == (wide, rows) and other.values[-1] in over]
             if same:
                 same[0].values.append(step.result)
                 same[0].end = last[step.result]
             else:
                 buffers.append(_Buffer(wide, rows, number, last[step.result], [step.result]))
         placed: list[tuple[_Buffer, Place]] = []
-        for buffer in sorted(buffers, key=lambda candidate: -candidate.rows):
-            beside = [place for candidate, place in placed if candidate.beside(buffer)]
+        for buffer in sorted(buffers, key=lambda other: -other.rows):
+            beside = [place for other, place in placed if other.beside(buffer)]
             placed.append((buffer, Place(buffer.wide, _lowest(beside, buffer.rows), buffer.rows)))
         return {value: place for buffer, place in placed for value in buffer.values}
 

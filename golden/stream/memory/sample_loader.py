@@ -170,20 +170,20 @@ class SampleLoaderSpec(Spec):
         data = np.ascontiguousarray(inputs["beats"]["data"], "<u4").view(np.uint8)
         operations, chunks, values, done = inputs["operation"], list[Chunk](), list[Integers](), list[int]()
         for number in range(len(operations["rows"])):
-            operation = {name: int(column[number, 0]) for name, column in operations.items()}
-            rows, features = operation["rows"], operation["features"]
-            status = self.status(rows, features, operation["stride"])
+            op = {name: int(column[number, 0]) for name, column in operations.items()}
+            rows, features = op["rows"], op["features"]
+            status = self.status(rows, features, op["stride"])
             if status == Status.LOADED:
                 beats = rows * token_beats(features)
                 if len(data) < beats:
                     break
                 tokens, data = tokens_of(data[:beats].reshape(-1), features), data[beats:]
-                place = Place(bool(operation["wide"]), operation["base"])
+                place = Place(bool(op["wide"]), op["base"])
                 for row in range(rows):
                     for group in range(-(-features // self.columns)):
                         chunk = tokens[row, group * self.columns :][: self.columns]
                         for side in range(2):
-                            chunks.append(self.layout.chunk(place, group, side * rows + row, operation["stride"]))
+                            chunks.append(self.layout.chunk(place, group, side * rows + row, op["stride"]))
                             values.append(chunk)
             done.append(int(status))
         addresses = np.array(chunks, np.int64).reshape(-1, len(Chunk._fields))

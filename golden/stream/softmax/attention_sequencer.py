@@ -274,32 +274,32 @@ class AttentionSequencerSpec(Spec):
         rows = inputs["sentences"]
         sentences = [Sentence(*pair) for pair in np.hstack([rows["first"], rows["length"]]).tolist()]
         for values in zip(*(columns[name][:, 0].tolist() for name in AttentionOperation._fields), strict=True):
-            attention = AttentionOperation(*values)
-            chosen, start = sentences[start : start + attention.sentences], start + attention.sentences
-            operations.append((attention, list(self.blocks(attention, chosen))))
+            op = AttentionOperation(*values)
+            chosen, start = sentences[start : start + op.sentences], start + op.sentences
+            operations.append((op, list(self.blocks(op, chosen))))
         return operations
 
-    def blocks(self, attention: AttentionOperation, sentences: list[Sentence]) -> Iterator[Block]:
+    def blocks(self, op: AttentionOperation, sentences: list[Sentence]) -> Iterator[Block]:
         """Blocks of queries, ordered by sentence, head, and position in the sentence."""
-        if not attention.key_heads or attention.heads % attention.key_heads or not attention.heads:
-            raise UserError(f"{attention.heads} heads of queries for {attention.key_heads} of keys")
-        size = self.columns if attention.heads == attention.key_heads else self.lanes
-        if not attention.width or attention.width % size:
-            raise UserError(f"heads of {attention.width} features, which are not a multiple of {size}")
-        shared, groups = attention.heads // attention.key_heads, attention.width // self.columns
+        if not op.key_heads or op.heads % op.key_heads or not op.heads:
+            raise UserError(f"{op.heads} heads of queries for {op.key_heads} of keys")
+        size = self.columns if op.heads == op.key_heads else self.lanes
+        if not op.width or op.width % size:
+            raise UserError(f"heads of {op.width} features, which are not a multiple of {size}")
+        shared, groups = op.heads // op.key_heads, op.width // self.columns
         for first, length in sentences:
             if not 1 <= length <= self.keys:
                 raise UserError(f"a sentence of {length} tokens: one has 1 to {self.keys}")
-            for head in range(attention.heads):
+            for head in range(op.heads):
                 for begin in range(0, length, self.queries):
                     queries = min(length - begin, self.queries)
                     softmax = SoftmaxOperation(
                         queries=queries,
-                        keys=begin + queries if attention.causal else length,
-                        first=begin if attention.causal else 0,
-                        causal=bool(attention.causal),
-                        factor=(attention.factor, attention.fraction),
-                        shifts=(attention.query_shift, attention.key_shift),
+                        keys=begin + queries if op.causal else length,
+                        first=begin if op.causal else 0,
+                        causal=bool(op.causal),
+                        factor=(op.factor, op.fraction),
+                        shifts=(op.query_shift, op.key_shift),
                         repeats=groups,
                     )
                     yield Block(head * groups, head // shared * groups, first + begin, first, softmax)
@@ -310,11 +310,11 @@ class AttentionSequencerSpec(Spec):
         """Commands of each operation, and writes of its contexts."""
         outputs_of, blocks, start = [], 0, 0
         ends = packets_of(inputs["inverse"]["last"])
-        for attention, blocks_of in self.operations(inputs):
-            commands = self.commands(attention, blocks_of)
-            inverse = slice(ends[blocks][0], ends[blocks + len(blocks_of) - 1][1])
+        for op, op_blocks in self.operations(inputs):
+            commands = self.commands(op, op_blocks)
+            inverse = slice(ends[blocks][0], ends[blocks + len(op_blocks) - 1][1])
             contexts = slice(start, start + len(commands["scales"]["tag"]))
-            blocks, start = blocks + len(blocks_of), contexts.stop
+            blocks, start = blocks + len(op_blocks), contexts.stop
             words_in = {name: column[contexts] for name, column in inputs["contexts"].items()}
             reciprocals = {name: column[inverse] for name, column in inputs["inverse"].items()}
             clipped = reciprocals.pop("clipped").sum() + words_in["clipped"].sum()
@@ -323,16 +323,16 @@ class AttentionSequencerSpec(Spec):
         outputs = joined(outputs_of)
         return {name: {key: column[:words] for key, column in fields.items()} for name, fields in outputs.items()}
 
-    def commands(self, attention: AttentionOperation, blocks: list[Block]) -> dict[str, Words]:
+    def commands(self, op: AttentionOperation, blocks: list[Block]) -> dict[str, Words]:
         """Commands of an operation; the contexts of a block follow the scores of the next."""
-        parts = [self._scores(attention, blocks[0])]
+        parts = [self._scores(op, blocks[0])]
         for before, block in pairwise(blocks):
-            parts += [self._scores(attention, block), self._contexts(attention, before, final=False)]
-        parts.append(self._contexts(attention, blocks[-1], final=True))
+            parts += [self._scores(op, block), self._contexts(op, before, final=False)]
+        parts.append(self._contexts(op, blocks[-1], final=True))
         names = ("keys_read", "rows_read", "order", "softmax", "scales")
         return {name: _joined([part[name] for part in parts if name in part]) for name in names}
 
-    def _scores(self, attention: AttentionOperation, block: Block) -> dict[str, Words]:
+    def _scores(self, op: AttentionOperation, block: Block) -> dict[str, Words]:
         """Commands of a block's scores, by group of keys, then by memory row of the head."""
         softmax, groups = block.softmax, block.softmax.repeats
         parts = self.layout.parts
@@ -346,13 +346,9 @@ class AttentionSequencerSpec(Spec):
                 of_parts = (begin // parts + line) * parts + np.arange(parts)
                 zero = (of_parts < begin) | (of_parts >= end)
                 group = block.key_group + line * parts
-                keys.append(
-                    self._loads(attention, attention.keys, group, block.key_row + key, turn=1, part=0, zero=zero)
-                )
+                keys.append(self._loads(op, op.keys, group, block.key_row + key, turn=1, part=0, zero=zero))
                 group = block.query_group + line * parts
-                address = self.layout.chunk(
-                    Place(False, attention.queries), group, block.query_row, attention.stride
-                ).address
+                address = self.layout.chunk(Place(False, op.queries), group, block.query_row, op.stride).address
                 first, last = (np.full(query.shape, line == edge) for edge in (0, count - 1))
                 rows.append(_words(address=address + query, row=query, first=first, last=last))
                 order.append(_words(kind=[TileKind.SCORES], rows=[len(query)]))
@@ -361,10 +357,10 @@ class AttentionSequencerSpec(Spec):
             "keys": softmax.keys,
             "first": softmax.first,
             "causal": softmax.causal,
-            "factor": attention.factor,
-            "fraction": attention.fraction,
-            "query_shift": attention.query_shift,
-            "key_shift": attention.key_shift,
+            "factor": op.factor,
+            "fraction": op.fraction,
+            "query_shift": op.query_shift,
+            "key_shift": op.key_shift,
             "repeats": groups,
         }
         lists = {"keys_read": keys, "rows_read": rows, "order": order}
@@ -372,7 +368,7 @@ class AttentionSequencerSpec(Spec):
             "softmax": _words(**{name: [value] for name, value in operation.items()})
         }
 
-    def _contexts(self, attention: AttentionOperation, block: Block, final: bool) -> dict[str, Words]:
+    def _contexts(self, op: AttentionOperation, block: Block, final: bool) -> dict[str, Words]:
         """Commands of a block's contexts, by group of the head's features, then by tile of values."""
         softmax, words = block.softmax, self.columns // self.exponentials
         keys, order, scales = list[Words](), list[Words](), list[Words]()
@@ -381,22 +377,18 @@ class AttentionSequencerSpec(Spec):
                 key = np.minimum(tile.key + np.arange(self.lanes), softmax.keys - 1)
                 value_group = block.key_group + group
                 part = value_group % self.layout.parts
-                keys.append(
-                    self._loads(
-                        attention, attention.values, value_group, block.key_row + key, turn=0, part=part, zero=0
-                    )
-                )
+                keys.append(self._loads(op, op.values, value_group, block.key_row + key, turn=0, part=part, zero=0))
                 order.append(_words(kind=[TileKind.CONTEXTS], rows=[softmax.queries - tile.query]))
             query = np.repeat(np.arange(softmax.queries), words)
-            place = Place(False, attention.destination)
-            chunk = self.layout.chunk(place, block.query_group + group, block.query_row, attention.stride)
+            place = Place(False, op.destination)
+            chunk = self.layout.chunk(place, block.query_group + group, block.query_row, op.stride)
             last = (np.arange(len(query)) == len(query) - 1) & (group == softmax.repeats - 1)
             scales.append(
                 _words(
                     query=query,
                     last=last,
-                    value_shift=np.full(query.shape, attention.value_shift),
-                    output_shift=np.full(query.shape, attention.output_shift),
+                    value_shift=np.full(query.shape, op.value_shift),
+                    output_shift=np.full(query.shape, op.output_shift),
                     tag=self.tag(chunk.address + query, chunk.part, (last & final).astype(np.int64)),
                 )
             )
@@ -404,10 +396,10 @@ class AttentionSequencerSpec(Spec):
         return {name: _joined(parts) for name, parts in lists.items()}
 
     def _loads(
-        self, attention: AttentionOperation, base: int, group: int, rows: Integers, turn: int, part: int, zero: Any
+        self, op: AttentionOperation, base: int, group: int, rows: Integers, turn: int, part: int, zero: Any
     ) -> Words:
         """Reads of a tile's rows; after the last key they repeat it, as the padding is masked."""
-        address = self.layout.chunk(Place(False, base), group, 0, attention.stride).address + rows
+        address = self.layout.chunk(Place(False, base), group, 0, op.stride).address + rows
         flags = {"turn": turn, "part": part}
         return {
             **_words(address=address, **{name: np.full(rows.shape, value) for name, value in flags.items()}),

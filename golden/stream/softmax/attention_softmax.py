@@ -157,16 +157,12 @@ class AttentionSoftmaxSpec(Spec):
         A phase takes the next block after it has passed on its own. Scores wait for a free bank.
         """
         end = bank = other = free = idle = unread = 0
-        for operation in operations:
-            last_score = max(free, bank) + operation.pairs(self.columns) * self.columns // self.exponentials
+        for op in operations:
+            last_score = max(free, bank) + op.pairs(self.columns) * self.columns // self.exponentials
             handed = max(last_score + 1, idle)
-            last_weight = max(handed, last_score + self.score_latency) + int(
-                (-(-operation.seen // self.exponentials)).sum()
-            )
+            last_weight = max(handed, last_score + self.score_latency) + int((-(-op.seen // self.exponentials)).sum())
             passed_on = max(last_weight + 1, unread)
-            last_row = max(passed_on, last_weight + self.weight_latency) + operation.repeats * operation.pairs(
-                self.lanes
-            )
+            last_row = max(passed_on, last_weight + self.weight_latency) + op.repeats * op.pairs(self.lanes)
             free, idle, unread, bank, other = handed + 1, passed_on + 1, last_row + 1, other, last_row + 3
             end = max(end, last_row + 3, last_weight + self.latency)
         return end + 1
@@ -307,48 +303,48 @@ class AttentionSoftmaxSpec(Spec):
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         scores, start, outputs_of = inputs["scores"]["score"], 0, []
-        for operation in self.operations(inputs["operation"]):
-            count = operation.pairs(self.columns) * self.columns // self.exponentials
-            outputs_of.append(self._softmax(operation, scores[start : start + count]))
+        for op in self.operations(inputs["operation"]):
+            count = op.pairs(self.columns) * self.columns // self.exponentials
+            outputs_of.append(self._softmax(op, scores[start : start + count]))
             start += count
         outputs = joined(outputs_of)
         return {name: {key: column[:words] for key, column in fields.items()} for name, fields in outputs.items()}
 
-    def _softmax(self, operation: SoftmaxOperation, scores: Integers) -> dict[str, Words]:
-        products = np.zeros((operation.queries, -(-operation.keys // self.columns) * self.columns), np.int64)
+    def _softmax(self, op: SoftmaxOperation, scores: Integers) -> dict[str, Words]:
+        products = np.zeros((op.queries, -(-op.keys // self.columns) * self.columns), np.int64)
         rows = scores.reshape(-1, self.columns)
-        for tile in operation.tiles(self.columns):
-            count = operation.queries - tile.query
+        for tile in op.tiles(self.columns):
+            count = op.queries - tile.query
             products[tile.query :, tile.key : tile.key + self.columns], rows = rows[:count], rows[count:]
-        products, narrow = products[:, : operation.keys], Narrower()
-        seen = np.arange(operation.keys) < operation.seen[:, None]
-        fraction = Q8_16.fraction + Q6_12.fraction - sum(operation.shifts)
-        terms, inverse = weights(exponents(np.where(seen, products, 0), fraction, operation.factor, narrow), seen)
-        ends = np.arange(operation.queries)[:, None]
+        products, narrow = products[:, : op.keys], Narrower()
+        seen = np.arange(op.keys) < op.seen[:, None]
+        fraction = Q8_16.fraction + Q6_12.fraction - sum(op.shifts)
+        terms, inverse = weights(exponents(np.where(seen, products, 0), fraction, op.factor, narrow), seen)
+        ends = np.arange(op.queries)[:, None]
         return {
-            "o": self._rows(operation, terms),
+            "o": self._rows(op, terms),
             "inverse": {
                 "mantissa": inverse.mantissa,
                 "exponent": inverse.exponent,
-                "last": (ends == operation.queries - 1).astype(np.int64),
+                "last": (ends == op.queries - 1).astype(np.int64),
                 "clipped": np.where(ends == 0, narrow.saturations, 0),
             },
         }
 
-    def _rows(self, operation: SoftmaxOperation, terms: Integers) -> Words:
+    def _rows(self, op: SoftmaxOperation, terms: Integers) -> Words:
         """Rows of weights in the array's order."""
-        terms = np.pad(terms, ((0, 0), (0, -operation.keys % self.lanes)))
+        terms = np.pad(terms, ((0, 0), (0, -op.keys % self.lanes)))
         parts = []
-        for tile in operation.tiles(self.lanes):
-            query = np.arange(tile.query, operation.queries)[:, None]
+        for tile in op.tiles(self.lanes):
+            query = np.arange(tile.query, op.queries)[:, None]
             flags = {
                 "swap": query == tile.query,
                 "first": np.full(query.shape, tile.key == 0),
-                "last": operation.seen[tile.query :, None] <= tile.key + self.lanes,
+                "last": op.seen[tile.query :, None] <= tile.key + self.lanes,
             }
             weight = terms[tile.query :, tile.key : tile.key + self.lanes]
             parts.append({"o": {"weight": weight, "query": query, **{k: v.astype(np.int64) for k, v in flags.items()}}})
-        return joined(parts * operation.repeats)["o"]
+        return joined(parts * op.repeats)["o"]
 
 
 def _count(most: int) -> Format:

@@ -184,15 +184,15 @@ class LayerNormSpec(Spec):
         results = [{name: np.zeros((0, lanes), np.int64) for name, lanes in self._results}]
         columns = inputs["operation"]
         for number in range(len(columns["rows"])):
-            operation = {name: int(column[number, 0]) for name, column in columns.items()}
-            vectors, width = -(-operation["features"] // VALUES), -(-operation["features"] // self.lanes)
-            end = read + vectors * (1 + operation["biased"])
-            rows = min(operation["rows"], (len(rows_in["value"]) - first) // width)
+            op = {name: int(column[number, 0]) for name, column in columns.items()}
+            vectors, width = -(-op["features"] // VALUES), -(-op["features"] // self.lanes)
+            end = read + vectors * (1 + op["biased"])
+            rows = min(op["rows"], (len(rows_in["value"]) - first) // width)
             if end > len(parameters["plus"]) or not rows:
                 break
-            sides = [parameters[name][read:end].reshape(1 + operation["biased"], -1) for name in ("plus", "minus")]
+            sides = [parameters[name][read:end].reshape(1 + op["biased"], -1) for name in ("plus", "minus")]
             part = {name: column[first : first + rows * width] for name, column in rows_in.items()}
-            results.append(self._rows(operation, np.stack(sides)[..., : operation["features"]], part, width))
+            results.append(self._rows(op, np.stack(sides)[..., : op["features"]], part, width))
             first, read = first + rows * width, end
         return {"o": {name: np.concatenate([part[name] for part in results])[:words] for name in results[0]}}
 
@@ -200,14 +200,12 @@ class LayerNormSpec(Spec):
     def _results(self) -> list[tuple[str, int]]:
         return [(item.name, item.lanes) for item in self.streams()["o"].fields]
 
-    def _rows(self, operation: dict[str, int], vectors: Integers, part: Words, width: int) -> Words:
+    def _rows(self, op: dict[str, int], vectors: Integers, part: Words, width: int) -> Words:
         """Results of an operation's rows; `vectors` has biases, if any, then factors of each side."""
-        features = operation["features"]
-        constants = NormConstants(
-            features, bool(operation["centred"]), operation["factor"], operation["factor_fraction"], operation["least"]
-        )
-        gain = Format(FACTOR_BITS - operation["fraction"], operation["fraction"])
-        result = Format(Q8_16.integer + operation["result_shift"], Q8_16.fraction - operation["result_shift"])
+        features = op["features"]
+        constants = NormConstants(features, bool(op["centred"]), op["factor"], op["factor_fraction"], op["least"])
+        gain = Format(FACTOR_BITS - op["fraction"], op["fraction"])
+        result = Format(Q8_16.integer + op["result_shift"], Q8_16.fraction - op["result_shift"])
         rows = part["value"].reshape(-1, width * self.lanes)[:, :features]
         side = part["side"].reshape(-1, width)[:, 0]
         factors = (vectors[:, -1] + (1 << FACTOR_BITS - 1) & (1 << FACTOR_BITS) - 1) - (1 << FACTOR_BITS - 1)
@@ -215,7 +213,7 @@ class LayerNormSpec(Spec):
         padded = {name: np.zeros((len(rows), width * self.lanes), np.int64) for name in names}
         for number in np.unique(side):
             marks, chosen = _Marks(), side == number
-            bias = vectors[number, 0] if operation["biased"] else None
+            bias = vectors[number, 0] if op["biased"] else None
             value = constants.run(rows[chosen], factors[number], bias, gain, marks, result)
             for name, column in zip(names, (value, *marks.found), strict=True):
                 padded[name][chosen, :features] = column

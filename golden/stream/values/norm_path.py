@@ -104,9 +104,9 @@ class NormPathSpec(ChunkUnitSpec):
         reads, writes = list[Chunk](), list[Chunk]()
         values, clipped = [np.zeros((0, self.columns), np.int64)], list[int]()
         operands_taken = parameters_taken = 0
-        for operation in operations_of(inputs["operation"]):
-            rows, groups = 2 * operation["rows"], -(-operation["features"] // self.columns)
-            vectors = -(-operation["features"] // VALUES) * (1 + operation["biased"])
+        for op in operations_of(inputs["operation"]):
+            rows, groups = 2 * op["rows"], -(-op["features"] // self.columns)
+            vectors = -(-op["features"] // VALUES) * (1 + op["biased"])
             operands = inputs["operands"]["value"][operands_taken : operands_taken + rows * groups]
             parameters = {
                 name: column[parameters_taken : parameters_taken + vectors]
@@ -116,13 +116,11 @@ class NormPathSpec(ChunkUnitSpec):
                 break
             operands_taken, parameters_taken = operands_taken + rows * groups, parameters_taken + vectors
             for name, chunks in (("source", reads), ("destination", writes)):
-                place = self.place(operation, name)
+                place = self.place(op, name)
                 chunks += [
-                    self.layout.chunk(place, group, row, operation["stride"])
-                    for row in range(rows)
-                    for group in range(groups)
+                    self.layout.chunk(place, group, row, op["stride"]) for row in range(rows) for group in range(groups)
                 ]
-            value, count = self._normalised(operation, operands.reshape(rows, -1), parameters)
+            value, count = self._normalised(op, operands.reshape(rows, -1), parameters)
             values.append(value)
             clipped.append(count)
         outputs = {

@@ -83,13 +83,13 @@ class PoolHeadSpec(ChunkUnitSpec):
         row takes a cycle a word, and its latency.
         """
         total, sentence = 0, 0
-        for operation in operations_of(inputs["operation"]):
-            groups, kind = -(-operation["features"] // self.columns), KINDS[operation["kind"]]
+        for op in operations_of(inputs["operation"]):
+            groups, kind = -(-op["features"] // self.columns), KINDS[op["kind"]]
             if kind == "unit":
                 words = groups * self.columns // UNIT_LANES
-                total += 2 + operation["rows"] * PASSES * (4 + words + self.pass_latency)
+                total += 2 + op["rows"] * PASSES * (4 + words + self.pass_latency)
                 continue
-            items = groups * operation["rows"]
+            items = groups * op["rows"]
             read = int(inputs["sentences"]["length"][sentence : sentence + items].sum()) if kind == "mean" else items
             total += 3 + 3 * items + read + (kind == "mean") * items * AVERAGE_CYCLES
             sentence += items
@@ -124,10 +124,8 @@ class PoolHeadSpec(ChunkUnitSpec):
         sentences, operands = inputs["sentences"], inputs["operands"]["value"]
         progress = _Found([], [], [], 0, 0)
         done = 0
-        for operation in operations_of(inputs["operation"]):
-            if not (self._unit if KINDS[operation["kind"]] == "unit" else self._pool)(
-                operation, sentences, operands, progress
-            ):
+        for op in operations_of(inputs["operation"]):
+            if not (self._unit if KINDS[op["kind"]] == "unit" else self._pool)(op, sentences, operands, progress):
                 break
             done += 1
         values = np.array(progress.values, np.int64).reshape(-1, self.columns)
@@ -138,43 +136,39 @@ class PoolHeadSpec(ChunkUnitSpec):
         }
         return {name: {key: column[:words] for key, column in columns.items()} for name, columns in outputs.items()}
 
-    def _pool(self, operation: dict[str, int], sentences: Words, operands: Integers, progress: _Found) -> bool:
+    def _pool(self, op: dict[str, int], sentences: Words, operands: Integers, progress: _Found) -> bool:
         """Pool all sentences by group of features; false if input is missing."""
-        kind, layout = KINDS[operation["kind"]], self.layout
-        source, destination = self.place(operation, "source"), self.place(operation, "destination")
-        used = self._there(operation["features"])
+        kind, layout = KINDS[op["kind"]], self.layout
+        source, destination = self.place(op, "source"), self.place(op, "destination")
+        used = self._there(op["features"])
         for group, lanes in enumerate(used):
-            for row in range(operation["rows"]):
+            for row in range(op["rows"]):
                 if progress.sentences == len(sentences["first"]):
                     return False
                 first, length = (int(sentences[name][progress.sentences, 0]) for name in ("first", "length"))
                 progress.sentences += 1
                 rows = {"first": [first], "last": [first + length - 1]}.get(kind, list(range(first, first + length)))
-                progress.reads += [layout.chunk(source, group, token, operation["stride"]) for token in rows]
+                progress.reads += [layout.chunk(source, group, token, op["stride"]) for token in rows]
                 values = operands[progress.operands : progress.operands + len(rows)] * lanes
                 if len(values) < len(rows):
                     return False
                 progress.operands += len(rows)
-                progress.writes.append(layout.chunk(destination, group, row, operation["stride"]))
+                progress.writes.append(layout.chunk(destination, group, row, op["stride"]))
                 progress.values.append(average(values.sum(axis=0), len(values)))
         return True
 
-    def _unit(self, operation: dict[str, int], sentences: Words, operands: Integers, progress: _Found) -> bool:
+    def _unit(self, op: dict[str, int], sentences: Words, operands: Integers, progress: _Found) -> bool:
         """Divide all rows by their norm, three reads each; false if input is missing."""
-        layout, used = self.layout, self._there(operation["features"])
-        source, destination = self.place(operation, "source"), self.place(operation, "destination")
-        for row in range(operation["rows"]):
-            progress.reads += [
-                layout.chunk(source, group, row, operation["stride"]) for group in range(len(used))
-            ] * PASSES
-            words_in = operands[progress.operands : progress.operands + PASSES * len(used)]
-            if len(words_in) < PASSES * len(used):
+        layout, used = self.layout, self._there(op["features"])
+        source, destination = self.place(op, "source"), self.place(op, "destination")
+        for row in range(op["rows"]):
+            progress.reads += [layout.chunk(source, group, row, op["stride"]) for group in range(len(used))] * PASSES
+            copies = operands[progress.operands : progress.operands + PASSES * len(used)]
+            if len(copies) < PASSES * len(used):
                 return False
-            progress.operands += len(words_in)
-            values = words_in[: len(used)] * used
-            progress.writes += [
-                layout.chunk(destination, group, row, operation["stride"]) for group in range(len(used))
-            ]
+            progress.operands += len(copies)
+            values = copies[: len(used)] * used
+            progress.writes += [layout.chunk(destination, group, row, op["stride"]) for group in range(len(used))]
             progress.values += list(unit_rows(values.reshape(1, -1), Narrower()).reshape(-1, self.columns))
         return True
 

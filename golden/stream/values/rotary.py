@@ -120,61 +120,51 @@ class RotarySpec(ChunkUnitSpec):
         rows = np.hstack([inputs["sentences"]["first"], inputs["sentences"]["length"]])
         turns = narrow(inputs["turns"]["plus"], ROTATION, ROTATION, overflow=Overflow.WRAP)
         operands = narrow(inputs["operands"]["value"], Q8_16, Q8_16, overflow=Overflow.WRAP)
-        chunks_of_tokens, values, clipped = list[Chunk](), [np.zeros((0, self.columns), np.int64)], list[int]()
+        places, values, clipped = list[Chunk](), [np.zeros((0, self.columns), np.int64)], list[int]()
         taken = {"rows": 0, "turns": 0, "operands": 0}
-        for operation in operations_of(inputs["operation"]):
-            count, each, counted = (
-                operation["longest"] * operation["sentences"],
-                operation["width"] // TURN_LANES,
-                Narrower(),
-            )
+        for op in operations_of(inputs["operation"]):
+            count, each, counted = (op["longest"] * op["sentences"], op["width"] // TURN_LANES, Narrower())
             sentences = rows[taken["rows"] :][:count]
-            positions = np.arange(len(sentences)) // operation["sentences"]
+            positions = np.arange(len(sentences)) // op["sentences"]
             tokens = [
                 (int(p), int(first + p)) for p, (first, length) in zip(positions, sentences, strict=True) if length > p
             ]
-            chunks = (operation["heads"] + operation["key_heads"]) * operation["width"] // self.columns
-            table = turns[taken["turns"] :][: operation["longest"] * each]
-            values_in = operands[taken["operands"] :][: len(tokens) * chunks]
-            if (len(sentences), len(table), len(values_in)) != (
-                count,
-                operation["longest"] * each,
-                len(tokens) * chunks,
-            ):
+            chunks = (op["heads"] + op["key_heads"]) * op["width"] // self.columns
+            table = turns[taken["turns"] :][: op["longest"] * each]
+            chunk_values = operands[taken["operands"] :][: len(tokens) * chunks]
+            if (len(sentences), len(table), len(chunk_values)) != (count, op["longest"] * each, len(tokens) * chunks):
                 break
-            table = table.reshape(operation["longest"], 2, -1)
+            table = table.reshape(op["longest"], 2, -1)
             for number, (position, row) in enumerate(tokens):
-                chunks_of_tokens += self._places(operation, row)
+                places += self._places(op, row)
                 values += self._turned(
-                    operation, values_in[number * chunks : (number + 1) * chunks], table[position], counted
+                    op, chunk_values[number * chunks : (number + 1) * chunks], table[position], counted
                 )
             for name, part in (
                 ("rows", sentences),
-                ("turns", turns[: operation["longest"] * each]),
-                ("operands", values_in),
+                ("turns", turns[: op["longest"] * each]),
+                ("operands", chunk_values),
             ):
                 taken[name] += len(part)
             clipped.append(counted.saturations)
         outputs = {
-            "operands_read": chunk_words(chunks_of_tokens),
-            "write": chunk_words(chunks_of_tokens) | {"value": np.concatenate(values)},
+            "operands_read": chunk_words(places),
+            "write": chunk_words(places) | {"value": np.concatenate(values)},
             "done": {"clipped": np.array(clipped, np.int64).reshape(-1, 1)},
         }
         return {name: {key: column[:words] for key, column in columns.items()} for name, columns in outputs.items()}
 
-    def _places(self, operation: dict[str, int], row: int) -> list[Chunk]:
+    def _places(self, op: dict[str, int], row: int) -> list[Chunk]:
         """Chunks of a token: all heads of queries, then of keys."""
         return [
-            self.layout.chunk(Place(False, operation[name]), group, row, operation["stride"])
+            self.layout.chunk(Place(False, op[name]), group, row, op["stride"])
             for name, heads in (("queries", "heads"), ("keys", "key_heads"))
-            for group in range(operation[heads] * operation["width"] // self.columns)
+            for group in range(op[heads] * op["width"] // self.columns)
         ]
 
-    def _turned(
-        self, operation: dict[str, int], chunks: Integers, turns: Integers, counted: Narrower
-    ) -> list[Integers]:
-        values = chunks.reshape(-1, operation["width"])
-        parts = zip(np.split(values, [operation["heads"]]), (Q8_16, Q6_12), strict=True)
+    def _turned(self, op: dict[str, int], chunks: Integers, turns: Integers, counted: Narrower) -> list[Integers]:
+        values = chunks.reshape(-1, op["width"])
+        parts = zip(np.split(values, [op["heads"]]), (Q8_16, Q6_12), strict=True)
         return [
             chunks_of(rotated(heads, (turns[0], turns[1]), form, counted), self.columns).reshape(-1, self.columns)
             for heads, form in parts

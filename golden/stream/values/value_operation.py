@@ -133,36 +133,36 @@ class Settings(NamedTuple):
 
 
 def settings(
-    operation: Any,
+    op: Any,
     choose: Callable[[Any, Any, Any], Any] = lambda condition, then, otherwise: then if condition else otherwise,
 ) -> Settings:
     """Settings of an operation, of integers, or of signals in the RTL.
 
     `choose` is a multiplexer: condition, value if true, value if false.
     """
-    linear, positions = operation.kind == Kind.LINEAR, operation.kind == Kind.POSITIONS
-    active = (linear | (operation.kind == Kind.ACTIVATION)) & (operation.activation != 0)
-    squared = active & (operation.activation == SQUARED)
-    adds = (operation.kind == Kind.ADD) | (linear & (operation.join == Join.ADD))
-    gates = (operation.kind == Kind.GATE) | (linear & (operation.join == Join.GATE))
+    linear, positions = op.kind == Kind.LINEAR, op.kind == Kind.POSITIONS
+    active = (linear | (op.kind == Kind.ACTIVATION)) & (op.activation != 0)
+    squared = active & (op.activation == SQUARED)
+    adds = (op.kind == Kind.ADD) | (linear & (op.join == Join.ADD))
+    gates = (op.kind == Kind.GATE) | (linear & (op.join == Join.GATE))
     # shifts of the first block's output, and of the activation's output
-    first = choose(linear, operation.shift, operation.source_shift)
-    made = choose(linear, operation.passed_shift, operation.result_shift)
+    first = choose(linear, op.shift, op.source_shift)
+    made = choose(linear, op.passed_shift, op.result_shift)
     return Settings(
         sums=linear,
         positions=positions,
-        biased=positions | (linear & (operation.biased != 0)),
+        biased=positions | (linear & (op.biased != 0)),
         joined=adds | gates,
-        fraction=choose(linear, operation.fraction, 0),
-        sum_shift=choose(linear | positions, operation.source_shift, 0),
-        form=choose(linear, operation.form, FORMATS.index(Q11_16)),
-        value_shift=choose(linear, operation.shift, choose(positions, operation.result_shift, 0)),
-        activation=choose(active, operation.activation, 0),
+        fraction=choose(linear, op.fraction, 0),
+        sum_shift=choose(linear | positions, op.source_shift, 0),
+        form=choose(linear, op.form, FORMATS.index(Q11_16)),
+        value_shift=choose(linear, op.shift, choose(positions, op.result_shift, 0)),
+        activation=choose(active, op.activation, 0),
         taken_shift=choose(active, first, 0),
         # a square is rounded after the product
         made_shift=choose(active, choose(squared, first, made), 0),
         join=choose(squared, _JOINS["square"], choose(gates, _JOINS["multiply"], choose(adds, _JOINS["add"], 0))),
         first_shift=choose(squared, first, choose(active, made, first)),
-        second_shift=operation.second_shift,
-        result_shift=choose(squared, made, operation.result_shift),
+        second_shift=op.second_shift,
+        result_shift=choose(squared, made, op.result_shift),
     )

@@ -80,17 +80,17 @@ class ValuePathSpec(ChunkUnitSpec):
         parts = (RequantizeSpec(), ActivationFunctionSpec(), ElementwiseSpec())
         return 2 + sum(part.latency for part in parts) + 2
 
-    def cycles(self, operation: Operation) -> int:
+    def cycles(self, op: Operation) -> int:
         """Cycles from an idle block's operation, other than positions, to `done`, without back-pressure.
 
         The first word waits for the biases.
         """
-        setting, (groups, padding) = settings(operation), self.chunks(operation)
+        setting, (groups, padding) = settings(op), self.chunks(op)
         reads = bool(setting.joined) + (not setting.sums)
-        begin = max(8 if reads else 6, -(-operation.features // VALUES) if setting.biased else 0) + (reads == 2)
-        chunks = 2 * operation.rows * len(groups)
+        begin = max(8 if reads else 6, -(-op.features // VALUES) if setting.biased else 0) + (reads == 2)
+        chunks = 2 * op.rows * len(groups)
         words = (chunks - 1) * max(self.words, reads) + self.words
-        return begin + words + self.latency + 2 * operation.rows * len(padding) + 3
+        return begin + words + self.latency + 2 * op.rows * len(padding) + 3
 
     def streams(self) -> dict[str, Stream]:
         streams = described(
@@ -162,24 +162,24 @@ class ValuePathSpec(ChunkUnitSpec):
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
-    def chunks(self, operation: Operation) -> tuple[range, range]:
+    def chunks(self, op: Operation) -> tuple[range, range]:
         """Groups of an operation's results, and groups of zeros to the end of the memory row."""
-        count = -(-operation.features // self.columns)
-        end = count if operation.destination_wide else -(-count // self.layout.parts) * self.layout.parts
+        count = -(-op.features // self.columns)
+        end = count if op.destination_wide else -(-count // self.layout.parts) * self.layout.parts
         return range(count), range(count, end)
 
-    def jobs(self, operation: Operation, sentences: Words) -> Iterator[Job]:
+    def jobs(self, op: Operation, sentences: Words) -> Iterator[Job]:
         """Chunks in order, zero chunks included; for positions `sentences` repeat for each position."""
-        groups = [group for part in self.chunks(operation) for group in part]
-        if not settings(operation).positions:
+        groups = [group for part in self.chunks(op) for group in part]
+        if not settings(op).positions:
             for group in groups:
-                yield from (Job(group, row, row // operation.rows) for row in range(2 * operation.rows))
+                yield from (Job(group, row, row // op.rows) for row in range(2 * op.rows))
             return
         rows_of_sentences = zip(sentences["first"][:, 0].tolist(), sentences["length"][:, 0].tolist(), strict=True)
         for number, (first, length) in enumerate(rows_of_sentences):
-            position, sentence = divmod(number, 2 * operation.sentences)
+            position, sentence = divmod(number, 2 * op.sentences)
             if length > position:
-                yield from (Job(group, first + position, sentence // operation.sentences, position) for group in groups)
+                yield from (Job(group, first + position, sentence // op.sentences, position) for group in groups)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Operations with all their inputs.
@@ -191,20 +191,19 @@ class ValuePathSpec(ChunkUnitSpec):
         """
         fields = {name: port.fields for name, port in self.streams().items() if port.direction == "out"}
         outputs: dict[str, list[Words]] = {
-            port: [{operation.name: np.zeros((0, operation.lanes), np.int64) for operation in fields[port]}]
-            for port in fields
+            port: [{item.name: np.zeros((0, item.lanes), np.int64) for item in fields[port]}] for port in fields
         }
         used = dict.fromkeys(("sums", "biases", "sentences", "operands"), 0)
-        for operation in rows_of(inputs["operation"], Operation):
-            chosen = settings(operation)
-            if (most := operation.longest if chosen.positions else operation.rows) > self.longest:
+        for op in rows_of(inputs["operation"], Operation):
+            chosen = settings(op)
+            if (most := op.longest if chosen.positions else op.rows) > self.longest:
                 raise UserError(f"{most} rows of a side: there is room for {self.longest}")
-            entries = 2 * operation.sentences * operation.longest if chosen.positions else 0
+            entries = 2 * op.sentences * op.longest if chosen.positions else 0
             sentences = {name: column[used["sentences"] :][:entries] for name, column in inputs["sentences"].items()}
-            jobs = [*self.jobs(operation, sentences)]
-            stored = [job for job in jobs if job.group in self.chunks(operation)[0]]
+            jobs = [*self.jobs(op, sentences)]
+            stored = [job for job in jobs if job.group in self.chunks(op)[0]]
             vectors = packets_of(inputs["biases"]["last"][used["biases"] :])
-            count = (operation.longest if chosen.positions else 1) if chosen.biased else 0
+            count = (op.longest if chosen.positions else 1) if chosen.biased else 0
             needs = {
                 "sums": len(stored) * self.words if chosen.sums else 0,
                 "biases": vectors[count - 1][1] if 0 < count <= len(vectors) else 0,
@@ -219,20 +218,17 @@ class ValuePathSpec(ChunkUnitSpec):
                 port: {name: column[used[port] : end] for name, column in inputs[port].items()}
                 for port, end in ends.items()
             }
-            for port, part in self._operation(operation, chosen, jobs, stored, inputs_of, vectors[:count]).items():
+            for port, part in self._operation(op, chosen, jobs, stored, inputs_of, vectors[:count]).items():
                 outputs[port].append(part)
             used = ends
         return {
-            port: {
-                operation.name: np.concatenate([part[operation.name] for part in parts])[:words]
-                for operation in fields[port]
-            }
+            port: {item.name: np.concatenate([part[item.name] for part in parts])[:words] for item in fields[port]}
             for port, parts in outputs.items()
         }
 
     def _operation(
         self,
-        operation: Operation,
+        op: Operation,
         chosen: Settings,
         jobs: list[Job],
         stored: list[Job],
@@ -240,18 +236,15 @@ class ValuePathSpec(ChunkUnitSpec):
         vectors: list[tuple[int, int]],
     ) -> dict[str, Words]:
         values, clipped = self._values(chosen, stored, inputs, vectors)
-        used = (
-            np.array([job.group for job in stored])[:, None] * self.columns + np.arange(self.columns)
-            < operation.features
-        )
-        places = {name: self.place(operation._asdict(), name) for name in ("source", "second", "destination")}
+        used = np.array([job.group for job in stored])[:, None] * self.columns + np.arange(self.columns) < op.features
+        places = {name: self.place(op._asdict(), name) for name in ("source", "second", "destination")}
         kinds = ["source"] * (not chosen.sums) + ["second"] * bool(chosen.joined)
-        reads = [self._chunk(places[name], job, operation.stride) for job in stored for name in kinds]
+        reads = [self._chunk(places[name], job, op.stride) for job in stored for name in kinds]
         tags = np.tile([name == "second" for name in kinds], len(stored)).astype(np.int64)
         # the rest of a row is zero
         written = np.zeros((len(jobs), self.columns), np.int64)
-        written[[job.group in self.chunks(operation)[0] for job in jobs]] = np.where(used, values, 0)
-        writes = chunk_words([self._chunk(places["destination"], job, operation.stride) for job in jobs])
+        written[[job.group in self.chunks(op)[0] for job in jobs]] = np.where(used, values, 0)
+        writes = chunk_words([self._chunk(places["destination"], job, op.stride) for job in jobs])
         return {
             "operands_read": chunk_words(reads) | {"tag": tags[:, None]},
             "write": writes | {"value": written},

@@ -203,26 +203,26 @@ class TensorSequencerSpec(Spec):
             for port, rows in streams.items()
         }
 
-    def tensors(self, operation: PassInstruction) -> Iterator[Tensor]:
+    def tensors(self, op: PassInstruction) -> Iterator[Tensor]:
         """Tensors of an instruction, in order of use."""
-        beat = operation.beat
-        match operation.kind:
+        beat = op.beat
+        match op.kind:
             case Kind.LINEAR | Kind.NORM:
-                if operation.biased:
-                    yield self._vector(operation, TensorKind.VALUES, beat, operation.bias_word, Q8_16.fraction)
-                    beat += cycles_of(operation.outputs, BEAT_VALUES)
-                if operation.kind == Kind.NORM:
-                    yield self._vector(operation, TensorKind.FACTORS, beat, operation.word, operation.fraction)
+                if op.biased:
+                    yield self._vector(op, TensorKind.VALUES, beat, op.bias_word, Q8_16.fraction)
+                    beat += cycles_of(op.outputs, BEAT_VALUES)
+                if op.kind == Kind.NORM:
+                    yield self._vector(op, TensorKind.FACTORS, beat, op.word, op.fraction)
                 else:
-                    yield self._matrix(operation, beat)
+                    yield self._matrix(op, beat)
             case Kind.POSITIONS:
-                yield from self._rows(operation, operation.outputs, operation.position_word)
-            case Kind.ATTENTION if operation.rotary:
-                yield from self._rows(operation, operation.width, NO_WORD)
+                yield from self._rows(op, op.outputs, op.position_word)
+            case Kind.ATTENTION if op.rotary:
+                yield from self._rows(op, op.width, NO_WORD)
 
     def _tensor(
         self,
-        instruction: PassInstruction,
+        op: PassInstruction,
         operation: Operation,
         beat: int,
         word: int,
@@ -231,41 +231,37 @@ class TensorSequencerSpec(Spec):
     ) -> Tensor:
         """Tensor at a beat; its offsets begin at perturbation word `word`."""
         needs = self.weights.needs(operation)
-        reads = Reads(beat, needs["beats"], operation.kind, operation.blocks, operation.tiles, instruction.number)
+        reads = Reads(beat, needs["beats"], operation.kind, operation.blocks, operation.tiles, op.number)
         request = None
         if operation.offsets != OffsetKind.NONE:
             wide = int(operation.kind == TensorKind.VALUES)
-            request = Request(instruction.amount, word, needs["offsets"], fraction, wide, instruction.part)
+            request = Request(op.amount, word, needs["offsets"], fraction, wide, op.part)
         return Tensor(operation, reads, request, corrections)
 
-    def _vector(self, instruction: PassInstruction, kind: TensorKind, beat: int, word: int, fraction: int) -> Tensor:
+    def _vector(self, op: PassInstruction, kind: TensorKind, beat: int, word: int, fraction: int) -> Tensor:
         tuned = OffsetKind.NONE if word == NO_WORD else OffsetKind.TILES
-        operation = Operation(*self.weights.dequant.beats_of(kind, (instruction.outputs,)), tuned)
-        return self._tensor(instruction, operation, beat, word, fraction)
+        operation = Operation(*self.weights.dequant.beats_of(kind, (op.outputs,)), tuned)
+        return self._tensor(op, operation, beat, word, fraction)
 
-    def _matrix(self, instruction: PassInstruction, beat: int) -> Tensor:
-        kind = TensorKind.NF4 if instruction.coded else TensorKind.MATRIX
-        tuned = OffsetKind.CORRECTIONS if instruction.corrections else OffsetKind.TILES
+    def _matrix(self, op: PassInstruction, beat: int) -> Tensor:
+        kind = TensorKind.NF4 if op.coded else TensorKind.MATRIX
+        tuned = OffsetKind.CORRECTIONS if op.corrections else OffsetKind.TILES
         operation = Operation(
-            *self.weights.dequant.beats_of(kind, (instruction.outputs, instruction.inputs)),
-            OffsetKind.NONE if instruction.word == NO_WORD else tuned,
-            instruction.corrections,
+            *self.weights.dequant.beats_of(kind, (op.outputs, op.inputs)),
+            OffsetKind.NONE if op.word == NO_WORD else tuned,
+            op.corrections,
         )
-        corrections = (
-            CorrectionReads(instruction.correction_beat, instruction.corrections) if instruction.corrections else None
-        )
-        return self._tensor(instruction, operation, beat, instruction.word, instruction.fraction, corrections)
+        corrections = CorrectionReads(op.correction_beat, op.corrections) if op.corrections else None
+        return self._tensor(op, operation, beat, op.word, op.fraction, corrections)
 
-    def _rows(self, instruction: PassInstruction, values: int, word: int) -> Iterator[Tensor]:
+    def _rows(self, op: PassInstruction, values: int, word: int) -> Iterator[Tensor]:
         """Rows of a table; `columns` neighbouring rows share their perturbation words."""
         beats, words = cycles_of(values, BEAT_VALUES), cycles_of(values, self.lanes)
         tuned = OffsetKind.NONE if word == NO_WORD else OffsetKind.ROW
-        for row in range(instruction.longest):
+        for row in range(op.longest):
             tile, line = divmod(row, self.columns)
             operation = Operation(TensorKind.VALUES, beats, offsets=tuned, first=line % self.numbers)
-            yield self._tensor(
-                instruction, operation, instruction.table + row * beats, word + tile * words, Q8_16.fraction
-            )
+            yield self._tensor(op, operation, op.table + row * beats, word + tile * words, Q8_16.fraction)
 
 
 def words_of(rows: Iterable[NamedTuple], fields: tuple[Field, ...], words: int = 1 << 30) -> Words:

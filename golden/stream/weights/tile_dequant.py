@@ -198,7 +198,7 @@ class TileDequantSpec(Spec):
         """Tensors with all beats."""
         fields = {port: self.streams()[port].fields for port in ("o", "v")}
         outputs: dict[str, list[Words]] = {
-            port: [{tensor.name: np.zeros((0, tensor.lanes), np.int64) for tensor in fields[port]}] for port in fields
+            port: [{item.name: np.zeros((0, item.lanes), np.int64) for item in fields[port]}] for port in fields
         }
         first = 0
         for tensor in rows_of(inputs["operation"], Beats):
@@ -210,9 +210,7 @@ class TileDequantSpec(Spec):
             outputs[port].append({fields[port][0].name: values, "last": last_flags([len(values)]), "error": wrong})
             first = end
         return {
-            port: {
-                tensor.name: np.concatenate([part[tensor.name] for part in parts])[:words] for tensor in fields[port]
-            }
+            port: {item.name: np.concatenate([part[item.name] for part in parts])[:words] for item in fields[port]}
             for port, parts in outputs.items()
         }
 
