@@ -10,8 +10,7 @@ from itertools import groupby
 import numpy as np
 
 from ..errors import UserError
-from ..fixed import Q8_16, Format, Integers, Narrower
-from ..nn.arithmetic.forward import average
+from ..fixed import Q8_16, Format, Integers, Narrower, divided
 from ..nn.arithmetic.products import PRODUCTS, Product
 from ..transformer.blocks import (
     Activation,
@@ -245,7 +244,7 @@ class IntegerTransformer:
             case PoolTokens():
                 sentences = np.split(inputs[0], np.cumsum(lengths)[:-1])
                 if operation.kind == "mean":
-                    return np.stack([average(sentence.sum(axis=0), len(sentence)) for sentence in sentences])
+                    return np.stack([divided(sentence.sum(axis=0), len(sentence)) for sentence in sentences])
                 return np.stack([sentence[0 if operation.kind == "first" else -1] for sentence in sentences])
             case UnitLength():
                 return unit_rows(inputs[0], narrow)

@@ -11,8 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from ..errors import UserError
-from ..fixed import Q8_16, Format, Integers, Narrower, shifted
-from ..nn.arithmetic.forward import average
+from ..fixed import Q8_16, Format, Integers, Narrower, divided, shifted
 from .functions import MANTISSA, inverse_root, normalised, scaled
 
 Q11_16 = Format(11, 16)
@@ -115,7 +114,7 @@ class NormConstants:
         `rows` has at most 27 bits; `narrow` counts saturations.
         """
         sums = rows.sum(axis=1, keepdims=True)
-        mean = average(sums, self.features) if self.centred else np.zeros_like(sums)
+        mean = divided(sums, self.features) if self.centred else np.zeros_like(sums)
         octave, mantissa = self._deviation(rows, sums, mean)
         quotient = ((1 << MANTISSA) + mantissa) * self.share
         inverse = inverse_root(quotient, self.share_fraction + MANTISSA - octave)

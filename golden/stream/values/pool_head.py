@@ -1,6 +1,6 @@
 """`pool_head`: first, last or mean token of each sentence, and rows divided by their L2 norm, in the activation memory.
 
-For the arithmetic see `average` and `norms.unit_rows`. Pooled rows may overwrite the rows of their tokens: a chunk of a
+For the arithmetic see `fixed.divided` and `norms.unit_rows`. Pooled rows may overwrite the rows of their tokens: a chunk of a
 sentence is written after all of its tokens are read, at addresses before the remaining reads.
 """
 
@@ -13,9 +13,8 @@ from typing import ClassVar
 import numpy as np
 
 from ...block import Field, Stream, Words, described
-from ...fixed import Q8_16, Format, Integers, Narrower
+from ...fixed import Q8_16, Format, Integers, Narrower, divided
 from ...memories.plan import MemoryShape
-from ...nn.arithmetic.forward import average
 from ..functions import INVERSE, ROOT_TABLES
 from ..instruction import POOLS, Instruction, Kind
 from ..memory.chunks import Chunk
@@ -154,7 +153,7 @@ class PoolHeadSpec(ChunkUnitSpec):
                     return False
                 progress.operands += len(rows)
                 progress.writes.append(layout.chunk(destination, group, row, op["stride"]))
-                progress.values.append(average(values.sum(axis=0), len(values)))
+                progress.values.append(divided(values.sum(axis=0), len(values)))
         return True
 
     def _unit(self, op: dict[str, int], sentences: Words, operands: Integers, progress: _Found) -> bool:

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, narrow
+from fabtune.golden.fixed import Q4_12, Q8_16, Narrower, divided, narrow
 from fabtune.golden.models.activations import Relu
 from fabtune.golden.models.layers import Convolution, Depthwise, Flatten, Linear, MaxPool
 from fabtune.golden.models.network import Network, deployed
 from fabtune.golden.models.stages import Stage, stages_of
 from fabtune.golden.models.text import NETWORKS, network_from
-from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION, StageIntegers, average, run
+from fabtune.golden.nn.arithmetic.forward import PRODUCT_FRACTION, StageIntegers, run
 from fabtune.golden.nn.arithmetic.products import product_of
 from fabtune.golden.nn.array.activation_layout import sample_is_map
 from fabtune.golden.nn.array.copies import copy_of, segments, tail_lanes
@@ -175,7 +175,7 @@ def _walk(mapping: Mapping, frozen: list[StageIntegers], values: np.ndarray) -> 
                 pool = [one.clip(0, Q8_16.maximum if stage.limit is None else stage.limit) for one in pool]
             if stage.average:
                 assert stage.average == len(pool)
-                best = average(np.sum(pool, axis=0), stage.average)
+                best = divided(np.sum(pool, axis=0), stage.average)
             else:
                 best = np.max(pool, axis=0)
             if stage.merged:

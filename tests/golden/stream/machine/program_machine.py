@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fabtune.golden.fixed import Q8_16, Narrower
-from fabtune.golden.nn.arithmetic.forward import average
+from fabtune.golden.fixed import Q8_16, Narrower, divided
 from fabtune.golden.stream.attention import Q6_12, ROTATION, Attention, causal
 from fabtune.golden.stream.functions import ACTIVATIONS as FUNCTIONS
 from fabtune.golden.stream.instruction import ACTIVATIONS, POOLS, Buffer, Join, Kind, shifted_format
@@ -107,7 +106,7 @@ class Machine:
             case Kind.POOL:
                 sentences = np.split(given, np.cumsum(self.lengths)[:-1])
                 if POOLS[one.pool] == "mean":
-                    return np.stack([average(each.sum(axis=0), len(each)) for each in sentences])
+                    return np.stack([divided(each.sum(axis=0), len(each)) for each in sentences])
                 return np.stack([each[0 if POOLS[one.pool] == "first" else -1] for each in sentences])
             case Kind.UNIT:
                 return unit_rows(given, self.narrow)

@@ -5,8 +5,7 @@ import pytest
 
 from fabtune.golden.block import joined
 from fabtune.golden.errors import UserError
-from fabtune.golden.fixed import Narrower
-from fabtune.golden.nn.arithmetic.forward import average
+from fabtune.golden.fixed import Narrower, divided
 from fabtune.golden.stream.instruction import POOLS, Buffer, Instruction, Kind
 from fabtune.golden.stream.memory.chunks import Place
 from fabtune.golden.stream.norms import unit_rows
@@ -78,7 +77,7 @@ def test_pools_are_those_of_the_transformer(pool, over):
     expected = {
         "first": [part[0] for part in own],
         "last": [part[-1] for part in own],
-        "mean": [average(part.sum(axis=0), len(part)) for part in own],
+        "mean": [divided(part.sum(axis=0), len(part)) for part in own],
     }
     assert (memory.get(target, 6, features) == expected[pool]).all()
 
