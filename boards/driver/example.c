@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Samples whose largest logit is that of their label. */
+/* Number of samples with the largest logit at the label. */
 static unsigned correct(const volatile void *memory) {
     const volatile unsigned char *labels = (const volatile unsigned char *)memory + EXAMPLE_LABELS;
     const volatile int32_t *logits = (const volatile int32_t *)memory + EXAMPLE_LOGITS / sizeof *logits;
@@ -25,7 +25,7 @@ static void print(const struct fabtune_host *host, const char *part, const char 
     if (host->print) host->print(line);
 }
 
-/* Whether all logits are golden's; says where they are not. */
+/* Whether all logits equal golden's; prints both CRCs otherwise. */
 static int same_logits(const struct fabtune_host *host, const volatile void *memory, uint32_t expected) {
     char said[FABTUNE_LINE];
     const volatile unsigned char *logits = (const volatile unsigned char *)memory + EXAMPLE_LOGITS;
@@ -36,10 +36,10 @@ static int same_logits(const struct fabtune_host *host, const volatile void *mem
     return 0;
 }
 
-/* So many samples in tenths of a percent. */
+/* Correct samples in tenths of a percent. */
 static unsigned tenths(unsigned found) { return (1000u * found + EXAMPLE_TESTED / 2u) / EXAMPLE_TESTED; }
 
-/* A part of the job, with its words. */
+/* A part of the job, with its messages. */
 struct part {
     const char *name;
     enum fabtune_result (*run)(const struct fabtune_core *core, uint64_t memory, struct fabtune_end *end);

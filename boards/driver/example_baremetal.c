@@ -1,5 +1,5 @@
-/* Example without an operating system, for a Vitis application of the standalone domain; see the package's README. It
- * takes no arguments: define FABTUNE_REGISTERS and FABTUNE_SECONDS instead. */
+/* Example without an operating system, for a Vitis application of the standalone domain; see the package's README. No
+ * arguments: define FABTUNE_REGISTERS and FABTUNE_SECONDS instead. */
 #include "example_job.h"
 #include "example.h"
 #include "fabtune_standalone.h"
@@ -10,7 +10,7 @@
 #define FABTUNE_SECONDS 60u /* that a command may take */
 #endif
 
-/* example_image.S: room for the job, aligned, with example.bin at the beginning */
+/* example_image.S: aligned memory of the job, with example.bin at the beginning */
 extern unsigned char example_memory[];
 
 static void sync(void *context, int for_core) {

@@ -22,7 +22,7 @@ enum fabtune_result fabtune_answers(const struct fabtune_core *core, uint32_t si
     if (value != signature) {
         result = value == ALL_ONES || value == 0u ? FABTUNE_NO_ANSWER : FABTUNE_OTHER_CORE;
     } else {
-        result = fabtune_reset(core); /* also of a command from before */
+        result = fabtune_reset(core); /* also ends an earlier command */
         for (size_t at = 0; !result && at < sizeof patterns / sizeof *patterns; ++at) {
             fabtune_set(core, setting, patterns[at]);
             value = read_register(core, setting);
@@ -60,7 +60,7 @@ enum fabtune_result fabtune_reset(const struct fabtune_core *core) {
 
 enum fabtune_result fabtune_start(const struct fabtune_core *core, uint32_t command) {
     if (read_register(core, FABTUNE_SHELL_STATUS) & FABTUNE_SHELL_STATUS_BUSY_MASK) return FABTUNE_BUSY;
-    /* an interrupt from before is not this command's */
+    /* clear an earlier command's interrupt */
     fabtune_set(core, FABTUNE_SHELL_INTERRUPT, FABTUNE_SHELL_INTERRUPT_FINISHED_MASK);
     fabtune_set(core, FABTUNE_SHELL_INTERRUPT_ENABLE, core->wait ? FABTUNE_SHELL_INTERRUPT_ENABLE_FINISHED_MASK : 0u);
     fabtune_set(core, FABTUNE_SHELL_COMMAND, command);
@@ -76,7 +76,7 @@ static uint64_t milliseconds(const struct fabtune_core *core) {
     return core->now ? core->now(core->context) / 1000000u : 0u;
 }
 
-/* Wait for the end of a command: how it ended, with `status` and `milliseconds` of `end`. */
+/* Wait for the end of a command; sets `status` and `milliseconds` of `end`. */
 static enum fabtune_result wait_for_end(const struct fabtune_core *core, struct fabtune_end *end) {
     const uint64_t start = milliseconds(core);
     uint32_t polled = 0;
@@ -88,7 +88,7 @@ static enum fabtune_result wait_for_end(const struct fabtune_core *core, struct 
         if (end->status == ALL_ONES) return FABTUNE_NO_ANSWER;
         if (end->status & FABTUNE_SHELL_STATUS_DONE_MASK) {
             if (!waited) return FABTUNE_DONE;
-            /* it may have ended between the wait and the read: then its interrupt is there now */
+            /* the command may have ended between the wait and the read: then the interrupt is pending now */
             if (without++) return FABTUNE_NO_INTERRUPT;
         }
         if (core->polls && ++polled >= core->polls) return FABTUNE_HUNG;
@@ -131,10 +131,10 @@ void fabtune_watch(const struct fabtune_core *core, uint32_t cycles_low, uint64_
         const uint32_t cycles = read_register(core, cycles_low);
         after = core->now(core->context);
         if (!watching) begun = before;
-        /* the counter rests: the command has ended, perhaps before the last read */
+        /* the counter stands still: the command has ended, perhaps before the last read */
         if (watching && cycles == previous) break;
         if (pending.valid) running = pending;
-        /* the counter had still the cycles of the command before, or all reads until now were interrupted */
+        /* the counter still had the previous command's cycles, or all reads until now were interrupted */
         if ((watching && (int32_t)(cycles - previous) < 0) || after - before < shortest / 2) {
             shortest = after - before;
             first.valid = running.valid = 0;

@@ -1,4 +1,4 @@
-/* Registers at an address that the processor maps: bare metal, or any mapping of one's own. */
+/* Registers at a mapped address: bare metal, or any other mapping. */
 #ifndef FABTUNE_MMIO_H
 #define FABTUNE_MMIO_H
 
@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 /* Make a core whose status is polled, with its registers at `registers` (XPAR_..._BASEADDR of a bare-metal program). Its
- * `now` is NULL: there is no clock that every program without an operating system has. */
+ * `now` is NULL: programs without an operating system have no common clock. */
 struct fabtune_core fabtune_mmio(volatile void *registers, uint32_t polls);
 
 #ifdef __cplusplus

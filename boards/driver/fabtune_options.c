@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONGEST 1000000ul /* seconds: 11 days, whose milliseconds fit */
+#define LONGEST 1000000ul /* seconds: 11 days; the milliseconds fit 32 bits */
 
 static int complain(const char *program, const char *what, const char *word, const char *usage) {
     fprintf(stderr, "%s: %s%s: usage: %s " FABTUNE_OPTIONS " %s\n", program, what, word, program, usage);
     return -1;
 }
 
-/* Whole seconds as milliseconds; 0 for what is none. */
+/* Whole seconds as milliseconds; 0 for any other text. */
 static uint32_t milliseconds_of(const char *word) {
     char *end;
     if (!*word || strspn(word, "0123456789") != strlen(word)) return 0;

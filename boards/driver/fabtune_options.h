@@ -11,7 +11,7 @@ extern "C" {
 #define FABTUNE_OPTIONS "[--poll] [--seconds N]"
 
 struct fabtune_options {
-    int poll;       /* look at the status instead of waiting for the interrupt */
+    int poll;       /* poll the status instead of waiting for the interrupt */
     uint32_t limit; /* milliseconds that a command may take */
     const char *words[3];
 };

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A self-test that is running. */
+/* A running self-test. */
 struct run {
     const struct fabtune_core *core;
     const struct fabtune_selftest *test;
@@ -15,7 +15,7 @@ struct run {
     struct fabtune_report report;
 };
 
-/* Time for which the clock is watched, which is 0.1 % or better with reads of 10 us. */
+/* Time of watching the clock: an error of 0.1 % or less with reads of 10 us. */
 #ifndef FABTUNE_WATCHED_NS
 #define FABTUNE_WATCHED_NS 20000000u
 #endif
@@ -32,7 +32,7 @@ static void print(const struct run *run, const char *part, const char *said) {
     if (run->host->print) run->host->print(line);
 }
 
-/* Compare what a stage left, up to the first difference, and describe that. */
+/* Compare the results of a stage up to the first difference, and describe the difference. */
 static enum fabtune_result compare(struct run *run, const struct fabtune_stage *stage, char said[FABTUNE_LINE]) {
     for (size_t at = 0; at < stage->expectation_count; ++at) {
         const struct fabtune_expectation *one = &stage->expectations[at];
@@ -60,7 +60,7 @@ static void set_all(const struct run *run, const struct fabtune_stage *stage) {
     }
 }
 
-/* Run the command of a stage, compare what it left, and describe how that ended. */
+/* Run the command of a stage, compare the results, and describe the end. */
 static enum fabtune_result run_stage(struct run *run, const struct fabtune_stage *stage, char said[FABTUNE_LINE]) {
     const struct fabtune_core *core = run->core;
     enum fabtune_result result;
@@ -69,7 +69,7 @@ static enum fabtune_result run_stage(struct run *run, const struct fabtune_stage
     result = fabtune_run(core, stage->command, run->test->cycles_low, &run->report.end);
     if (run->host->sync) run->host->sync(core->context, 0);
     fabtune_describe(said, result, &run->report.end, &run->test->errors);
-    /* what ran before a load may not run behind it: another network is there */
+    /* commands before a load may not run after the load: the network is another */
     const int loads = stage->command == run->test->stages[0].command;
     if (!result && (loads || run->report.end.cycles > run->most))
         run->most = run->report.end.cycles, run->longest = stage;
@@ -86,7 +86,7 @@ static enum fabtune_result try_registers(struct run *run) {
     return result;
 }
 
-/* Let the core copy a part of the memory: both the core and the program have to see the same bytes. */
+/* Let the core copy a part of the memory: core and program must see the same bytes. */
 static enum fabtune_result try_memory(struct run *run) {
     char said[FABTUNE_LINE], line[FABTUNE_LINE + 80];
     enum fabtune_result result = FABTUNE_DONE;
@@ -133,7 +133,7 @@ static uint32_t measure(const struct run *run) {
     return fabtune_hertz(&rate);
 }
 
-/* Say which rate the clock has, where it can be measured: it is that of the package, or any where none is expected. */
+/* Print the clock's rate, if measurable; compare with the package's rate, if the package has a rate. */
 static enum fabtune_result try_clock(struct run *run) {
     char said[FABTUNE_LINE];
     const uint32_t expected = run->test->clock_hz;
@@ -158,7 +158,7 @@ enum fabtune_result fabtune_selftest_run(const struct fabtune_core *core, const 
     if (!result) result = try_memory(&run);
     if (!result) {
         result = try_stages(&run);
-        /* behind one that does not end the core is busy, and its line has the rate */
+        /* after a command without an end the core is busy, and the command's line has the rate */
         const enum fabtune_result clock = result == FABTUNE_HUNG ? FABTUNE_DONE : try_clock(&run);
         if (!result) result = clock;
     }

@@ -1,7 +1,7 @@
-/* A small job whose results are known: tells in seconds whether a board computes golden's bits, and if not, where.
+/* A small job with known results: tells in seconds whether a board computes golden's bits, and if not, the first error.
  *
- * First it says whether the bitstream answers at all, then whether the core sees the memory, then each stage of the job.
- * The job is data: selftest.c has its stages, selftest.bin what is in memory before the first one. */
+ * Checks first that the bitstream answers, then that the core accesses the memory, then each stage of the job. The job
+ * is data: selftest.c has the stages, selftest.bin the memory before the first stage. */
 #ifndef FABTUNE_SELFTEST_H
 #define FABTUNE_SELFTEST_H
 
@@ -40,11 +40,11 @@ struct fabtune_stage {
 struct fabtune_selftest {
     const char *name; /* of the core */
     uint32_t signature, cycles_low;
-    uint32_t setting;   /* offset of a register that is tried */
-    uint32_t clock_hz;  /* rate that the core's clock has to have; 0: whichever */
-    size_t memory_size; /* bytes that the job needs, at an address that is a multiple of 16 */
-    size_t image_size;  /* bytes of selftest.bin, which go to its beginning; the rest is 0 */
-    const struct fabtune_stage *copy; /* commands by which the core copies a part of the memory */
+    uint32_t setting;   /* offset of a register to try */
+    uint32_t clock_hz;  /* required rate of the core's clock; 0: any */
+    size_t memory_size; /* bytes of the job, at an address that is a multiple of 16 */
+    size_t image_size;  /* bytes of selftest.bin, at the beginning; the rest is 0 */
+    const struct fabtune_stage *copy; /* commands with which the core copies a part of the memory */
     size_t copy_count;
     const struct fabtune_stage *stages;
     size_t stage_count;
@@ -55,20 +55,20 @@ extern const struct fabtune_selftest fabtune_selftest;
 
 /* Where a self-test ended. */
 struct fabtune_report {
-    size_t stage;     /* number of the stage; `stage_count` where all were right */
-    const char *what; /* what was different; NULL otherwise */
+    size_t stage;     /* number of the stage; `stage_count` if all were right */
+    const char *what; /* differing register or region; NULL otherwise */
     uint32_t expected, found;
     struct fabtune_end end;
-    uint32_t hertz; /* rate of the core's clock, 0 where it was not measured */
+    uint32_t hertz; /* rate of the core's clock, 0 without a measurement */
 };
 
-/* Run a self-test, and print each part of it as it begins and ends.
+/* Run a self-test, and print each part at its begin and end.
  *
  * memory, address: the job's memory for the program and for the core, with the image at its beginning.
- * report: NULL, or where to put where it ended.
+ * report: NULL, or destination of the report.
  *
- * Where the core has `now`, its clock is measured behind the stages, also behind one that is wrong: the longest command
- * since the last load is repeated until it was watched for 20 ms. */
+ * If the core has `now`, its clock is measured after the stages, also after a wrong stage: the longest command since
+ * the last load is repeated until 20 ms were watched. */
 enum fabtune_result fabtune_selftest_run(const struct fabtune_core *core, const struct fabtune_selftest *test,
                                          const volatile unsigned char *memory, uint64_t address,
                                          const struct fabtune_host *host, struct fabtune_report *report);

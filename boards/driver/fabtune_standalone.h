@@ -1,4 +1,4 @@
-/* What programs without an operating system have of the standalone library: a clock, lines, and where the core is. */
+/* For programs without an operating system, from the standalone library: a clock, printing, and the core's address. */
 #ifndef FABTUNE_STANDALONE_H
 #define FABTUNE_STANDALONE_H
 
@@ -8,7 +8,7 @@
 #include "xtime_l.h"
 
 #ifndef FABTUNE_REGISTERS
-#define FABTUNE_REGISTERS 0xA0000000u /* where vivado/system.tcl puts them */
+#define FABTUNE_REGISTERS 0xA0000000u /* address in vivado/system.tcl */
 #endif
 
 static inline uint64_t standalone_now(void *context) {
@@ -20,7 +20,7 @@ static inline uint64_t standalone_now(void *context) {
 
 static inline void standalone_print(const char *line) { xil_printf("%s\r\n", line); }
 
-/* Make the core; a command may take so many seconds. */
+/* Make the core; a command may take `seconds`. */
 static inline struct fabtune_core standalone_core(uint32_t seconds) {
     struct fabtune_core core = fabtune_mmio((volatile void *)(uintptr_t)FABTUNE_REGISTERS, 0);
     core.now = standalone_now;

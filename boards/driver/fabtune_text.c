@@ -26,7 +26,7 @@ static const char *name_of(uint32_t error, const struct fabtune_error_names *err
     return error < errors->count && errors->names[error] ? errors->names[error] : "unknown";
 }
 
-/* Why a command does not end: the cycle counter tells whether the core's clock runs, and how fast. */
+/* Reason of a command without an end: the cycle counter tells whether, and how fast, the core's clock runs. */
 static void describe_hung(char *line, size_t size, const struct fabtune_end *end) {
     const unsigned kilohertz = end->milliseconds ? (unsigned)(end->cycles / end->milliseconds) : 0u;
     if (!end->counting)
@@ -61,7 +61,7 @@ void fabtune_describe(char line[FABTUNE_LINE], enum fabtune_result result, const
     }
 }
 
-/* What a signature means that is not this core's. */
+/* Meaning of another signature than this core's. */
 static const char *meaning(uint32_t found) {
     if (found == 0xFFFFFFFFu) return "nothing decodes this address: no bitstream is loaded, or the address is another one";
     if (found == 0u) return "the core's clock is off, or it is in reset";

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #define REGISTERS 4096u
-#define WAIT 100 /* milliseconds that a wait for the interrupt takes at most */
+#define WAIT 100 /* longest wait for the interrupt, in milliseconds */
 
-/* The processor keeps no order between a buffer, which is memory, and registers, which are a device: what the program
- * wrote has to be in the buffer when a register starts a command, and nothing may be read from it before the status. */
+/* The processor does not order accesses to a buffer (memory) and to registers (a device). The program's writes must be
+ * in the buffer when a register starts a command, and the buffer must not be read before the status. */
 static inline void order(void) {
 #if defined(__aarch64__)
     __asm__ volatile("dsb sy" ::: "memory");
@@ -93,7 +93,7 @@ void fabtune_uio_close(struct fabtune_uio *uio) {
     close(uio->device);
 }
 
-/* A number that u-dma-buf shows in a file of its own. */
+/* A number in a file of u-dma-buf. */
 static int attribute(const char *name, const char *which, unsigned long long *value) {
     char path[256];
     FILE *file;

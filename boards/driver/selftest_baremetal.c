@@ -1,5 +1,5 @@
 /* Self-test without an operating system, for a Vitis application of the standalone domain: add the files of this folder
- * and selftest_image.S to its sources. It takes no arguments: define FABTUNE_REGISTERS and FABTUNE_SECONDS instead. */
+ * and selftest_image.S to its sources. No arguments: define FABTUNE_REGISTERS and FABTUNE_SECONDS instead. */
 #include "fabtune_selftest.h"
 #include "fabtune_standalone.h"
 
@@ -9,7 +9,7 @@
 #define FABTUNE_SECONDS 10u /* that a command may take */
 #endif
 
-/* selftest_image.S: room for the job, aligned, with its image at the beginning */
+/* selftest_image.S: aligned memory of the job, with the image at the beginning */
 extern unsigned char selftest_memory[];
 
 static void sync(void *context, int for_core) {

@@ -1,9 +1,9 @@
 // Self-test with XRT's native API:  selftest [--seconds N] CORE.xclbin CORE selftest.bin  (exit statuses: fabtune_text.h)
-// It polls the status, with --poll and without.
+// The status is polled, with and without --poll.
 #include "fabtune_options.h"
 #include "fabtune_selftest.h"
 
-// XRT of 2025 and later has it beside its other headers; until then the folder stood beside theirs.
+// XRT of 2025 and later has this header in the folder of its other headers, earlier versions in another folder.
 #if __has_include(<xrt/experimental/xrt_ip.h>)
 #include <xrt/experimental/xrt_ip.h>
 #else
