@@ -1,4 +1,4 @@
-"""Rate of a core's clock, from its cycle counter and the host's clock; the driver for PYNQ has this file beside it."""
+"""Clock rate of a core, from its cycle counter and the host's clock. The PYNQ driver ships this file."""
 
 from __future__ import annotations
 
@@ -7,29 +7,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 TOLERANCE = 0.02
-"""Most difference of a measured rate from the expected one, in parts of it.
+"""Largest relative difference from the expected rate.
 
-It is more than the error of the measurement, and less than half the step to the next rate of the processor from 60 MHz
-on.
+It exceeds the error of the measurement, and is below half the step to the processor's next rate from 60 MHz on.
 """
 WATCHED = 20_000_000
-"""Nanoseconds for which commands are watched, all together."""
+"""Total nanoseconds of watched commands."""
 _HALF, _WORD = 1 << 31, 1 << 32
 
 
 @dataclass
 class ClockWatch:
-    """Sum of what passes on the core's clock and on the host's, while commands run.
+    """Core cycles and host nanoseconds summed over commands.
 
     Parameters
     ----------
     now : callable
-        Nanoseconds of the host's clock, from any start on.
-
-    Attributes
-    ----------
+        Nanoseconds of the host's clock, with any origin.
     cycles, nanoseconds : int
-        What has passed on both.
+        Sums so far.
     """
 
     now: Callable[[], int] = time.perf_counter_ns
@@ -38,21 +34,20 @@ class ClockWatch:
 
     @property
     def hertz(self) -> int:
-        """Rate of the core's clock; 0 where no command was long enough for three reads."""
+        """Rate of the core's clock; 0 if no command was long enough for three reads."""
         return round(self.cycles * 1e9 / self.nanoseconds) if self.nanoseconds else 0
 
     def watch(self, read: Callable[[], int], limit: int = WATCHED) -> None:
-        """Watch the running command to its end.
+        """Watch the running command until it ends.
 
-        The counter is read again and again, between two looks at the host's clock; reads that took much longer than
-        others are left out.
+        The counter is read repeatedly, between two reads of the host's clock; slow reads are left out.
 
         Parameters
         ----------
         read : callable
-            Reads the low word of the core's cycle counter.
+            Reads the low word of the cycle counter.
         limit : int
-            Nanoseconds after which it ends, also for a command that hangs.
+            Nanoseconds after which watching ends, for commands that hang.
         """
         first: tuple[int, int] | None = None
         running: tuple[int, int] | None = None
@@ -80,5 +75,5 @@ class ClockWatch:
 
 
 def clock_differs(hertz: float, expected: float) -> bool:
-    """Whether a rate is not the expected one, by more than `TOLERANCE`."""
+    """Whether a rate differs from the expected one by more than `TOLERANCE`."""
     return abs(hertz - expected) > TOLERANCE * expected

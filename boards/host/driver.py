@@ -1,8 +1,7 @@
 """Host driver of any core: registers, commands, buffers.
 
-It needs a way to read and write a register and one to get memory that the core sees. On a board with PYNQ both are
-there: ``Core(CORE, overlay.core.mmio, Allocated(pynq.allocate))``, with `CORE` from ``golden/cores/NAME/registers.py``.
-Without board and RTL the golden model takes the commands: ``Core.on(spec, "golden")``.
+On a board with PYNQ: ``Core(CORE, overlay.core.mmio, Allocated(pynq.allocate))``, with `CORE` from
+``golden/cores/NAME/registers.py``. On the golden model, without board and RTL: ``Core.on(spec, "golden")``.
 """
 
 from __future__ import annotations
@@ -25,17 +24,17 @@ from ...golden.errors import UserError
 from .clock import ClockWatch
 
 SECONDS = 600.0
-"""Time that a command may take before `Core.run` raises an error."""
+"""Default time limit of a command in `Core.run`."""
 ALL_ONES = 0xFFFF_FFFF
-"""Word that a read gives where nothing answers."""
+"""Word read from an address that nothing decodes."""
 PATTERNS = (0xA5A5_A5A5, 0x5A5A_5A5A, 0)
-"""Words that a register is tried with."""
+"""Words written to a register to test it."""
 RESET_POLLS = 10_000
-"""Number of times that `Core.reset` reads the register before it raises an error: 10 ms and more on a board."""
+"""Default number of register reads in `Core.reset` before an error: 10 ms and more on a board."""
 
 
 class RegisterAccess(Protocol):
-    """Registers by byte offset, as PYNQ's ``MMIO`` has them."""
+    """Registers by byte offset, as in PYNQ's ``MMIO``."""
 
     def read(self, offset: int) -> int:
         """Read a 32-bit word."""
@@ -45,7 +44,7 @@ class RegisterAccess(Protocol):
 
 
 class Buffer(Protocol):
-    """Contiguous memory that host and core share."""
+    """Contiguous memory shared by host and core."""
 
     @property
     def device_address(self) -> int:
@@ -56,48 +55,46 @@ class Buffer(Protocol):
         """View of the bytes for the host."""
 
     def flush(self) -> None:
-        """Make what the host wrote visible to the core."""
+        """Make the host's writes visible to the core."""
 
     def invalidate(self) -> None:
-        """Make what the core wrote visible to the host."""
+        """Make the core's writes visible to the host."""
 
 
 class BufferAllocator(Protocol):
     """Allocator of buffers."""
 
     def allocate(self, size: int) -> Buffer:
-        """Get a buffer of so many bytes, aligned to `ALIGNMENT`."""
+        """Allocate a buffer of `size` bytes, aligned to `ALIGNMENT`."""
 
 
 class Device(RegisterAccess, BufferAllocator, Protocol):
-    """Registers, memory and interrupt of a core, all in one object."""
+    """Registers, memory and interrupt of a core in one object."""
 
     def interrupt(self) -> object:
         """Return after the core's interrupt."""
 
 
 class CoreError(UserError):
-    """A command that the core ended with an error.
+    """Command that the core ended with an error.
 
     Parameters
     ----------
     command : int
-        The command, of the core's `IntEnum` where it is one of these.
+        Member of the core's `IntEnum` if it is one.
     code : int
-        The code in `status`.
+        Code in `status`; the attribute is a member of `errors` if it is one.
     address : int
         Address of the failing burst, or the offending value.
     errors : type of IntEnum
-        The core's error codes.
+        Error codes of the core.
     note : str
-        What the address is of, in words; empty where that is not known.
+        Meaning of the address; empty if unknown.
 
     Attributes
     ----------
-    code : int
-        A member of `errors` where the code is one.
     name : str
-        Its name in lower case.
+        Name of the error in lower case.
     """
 
     def __init__(self, command: int, code: int, address: int, errors: type[IntEnum], note: str = "") -> None:
@@ -110,29 +107,29 @@ class CoreError(UserError):
 
 
 class HungError(UserError):
-    """A command that has not ended in time.
+    """Command that did not end within its limit.
 
     Parameters
     ----------
     command : int
-        The command, of the core's `IntEnum` where it is one of these.
+        Member of the core's `IntEnum` if it is one.
     after : str
-        Which limit it has reached.
+        Limit that was reached, in words.
     seconds : float
-        Time that it has taken.
+        Time since the start.
     status : int
-        Register of this name.
+        Register `status`.
     state : str
-        Status, error, its address and cycles in words.
+        Status, error, error address and cycles in words.
     cycles : int
         Clock cycles so far.
     counting : bool
-        Whether they still count.
+        The cycle counter still counts.
 
     Attributes
     ----------
     megahertz : float
-        Clock rate that the cycle counter shows; 0 where it stands still.
+        Clock rate by the cycle counter; 0 if the counter stands still.
     """
 
     def __init__(
@@ -149,49 +146,35 @@ class HungError(UserError):
 
 @dataclass(frozen=True)
 class Finished:
-    """Counts of a command.
-
-    Parameters
-    ----------
-    cycles : int
-        Clock cycles, both halves of the counter.
-    counts : dict of str to int
-        The counters that the core declares, by name.
-    """
+    """Clock cycles of a command, and by name the counters that the core declares."""
 
     cycles: int
     counts: dict[str, int]
 
 
 class Core:
-    """A core on a board, or a simulated one.
+    """Driver of a core on a board, in a simulator or in golden.
 
     Parameters
     ----------
     core : CoreRegisters
-        The core's registers, commands and errors.
+        Registers, commands and errors of the core.
     registers : RegisterAccess
-        Access to the registers, such as PYNQ's MMIO.
     memory : BufferAllocator or None
-        Allocator of buffers; None where all addresses are known and `allocate` is not used.
+        None if the addresses are known and `allocate` is not used.
     interrupt : callable, optional
         Returns after the core's interrupt, or earlier. Without it the status is polled.
     signature : int, optional
-        Signature that the core must have.
+        Expected signature; a different one is a `UserError`.
     address : int
-        Bits of a byte address that the core was generated with.
+        Width of the core's byte addresses.
     clock : callable
-        Seconds of a clock that never goes back.
+        Seconds of a monotonic clock.
 
     Attributes
     ----------
     watch : ClockWatch or None
         Measures the core's clock while commands run.
-
-    Raises
-    ------
-    UserError
-        If the core has another signature.
     """
 
     watch: ClockWatch | None = None
@@ -213,7 +196,7 @@ class Core:
 
     @classmethod
     def on(cls, spec: CoreSpec, device: Device | Literal["golden"]) -> Self:
-        """Make the driver of a core on a device; ``"golden"`` is a new `GoldenDevice`, other names are refused."""
+        """Make the driver of a core on a device; ``"golden"`` is a new `GoldenDevice`, any other name a `UserError`."""
         if isinstance(device, str):
             from .golden_device import GoldenDevice
 
@@ -224,17 +207,11 @@ class Core:
 
     @property
     def signature(self) -> int:
-        """Digest of the configuration that the core was generated with."""
+        """Digest of the core's configuration."""
         return self.read("signature")
 
     def check_signature(self, signature: int) -> None:
-        """Refuse a core that was generated with another configuration.
-
-        Raises
-        ------
-        UserError
-            If the core has another signature.
-        """
+        """Raise a `UserError` if the core has another signature, with the likely cause."""
         found = self.signature
         if found == signature:
             return
@@ -245,12 +222,9 @@ class Core:
         raise UserError(f"signature {found:#010x} instead of {signature:#010x}: {meaning}")
 
     def try_registers(self, signature: int) -> None:
-        """Check that the core answers: its signature, a soft reset, then its first setting, written and read back.
+        """Check signature, soft reset, and writing and reading back of the first setting.
 
-        Raises
-        ------
-        UserError
-            If the core has another signature, cannot be reset, or does not keep what is written.
+        A `UserError` names the first check that fails.
         """
         self.check_signature(signature)
         self.reset()
@@ -261,7 +235,7 @@ class Core:
                 raise UserError(f"a register does not keep what is written: it reads {found:#010x}")
 
     def waiting(self, seconds: float) -> str:
-        """Say how the end of a command is waited for, in words."""
+        """Describe in words how the end of a command is awaited."""
         return f"{'with interrupt' if self._interrupt else 'polled'}, time limit {seconds:g} s"
 
     @property
@@ -271,21 +245,15 @@ class Core:
 
     @property
     def error_address(self) -> int:
-        """Byte address of the burst that failed, or the offending value, of the last command; 0 without an error."""
+        """Byte address of the failing burst, or offending value, of the last command; 0 without an error."""
         return self.read(f"error_address{HIGH}") << 32 | self.read("error_address")
 
     def read(self, name: str) -> int:
-        """Read a register by its name."""
+        """Read a register by name."""
         return int(self._registers.read(self._register(name).offset))
 
     def write(self, name: str, value: int) -> None:
-        """Write a register by its name.
-
-        Raises
-        ------
-        UserError
-            If there is none, it can only be read, or the value is no 32-bit word.
-        """
+        """Write a register by name; a read-only register or a value beyond 32 bits is a `UserError`."""
         register = self._register(name)
         if register.access == "R":
             raise UserError(f"register {name!r} can only be read")
@@ -294,19 +262,10 @@ class Core:
         self._registers.write(register.offset, int(value))
 
     def reset(self, polls: int = RESET_POLLS) -> None:
-        """Reset the core, at any time, and wait until it is as after power-up, so that memories are to be loaded.
+        """Soft-reset the core at any time and wait for the end; its memories have to be loaded again.
 
-        To be called first, once the clock has its rate, and to end a command that hangs.
-
-        Parameters
-        ----------
-        polls : int
-            Number of reads of the register before an error.
-
-        Raises
-        ------
-        UserError
-            If the reset does not end, because the memory has not answered a burst.
+        Call it first, once the clock is stable, and to end a command that hangs. A reset that is still pending after
+        `polls` reads, because memory does not answer a burst, is a `UserError`.
         """
         pending = self.core.map[RESET.name].field("pending")
         self.write(RESET.name, pending.mask)
@@ -319,13 +278,7 @@ class Core:
         )
 
     def allocate(self, size: int, name: str = "a buffer") -> Buffer:
-        """Get a buffer of so many bytes that the core can work on; errors have its name.
-
-        Raises
-        ------
-        UserError
-            If there is no memory, or it gives a buffer that the core cannot address.
-        """
+        """Allocate a buffer, `name` for errors; an address that the core cannot reach is a `UserError`."""
         if self._memory is None:
             raise UserError("this core has no memory to allocate from: give Core one")
         buffer = self._memory.allocate(size)
@@ -338,13 +291,7 @@ class Core:
         return buffer
 
     def place(self, region: Region) -> Buffer:
-        """Get a buffer for a region, with the region's image where it has one.
-
-        Raises
-        ------
-        UserError
-            As `allocate` does.
-        """
+        """Allocate a buffer for a region, and write the region's image to it if it has one; errors as in `allocate`."""
         buffer = self.allocate(region.size, region.register)
         if region.image.size:
             buffer.array[:] = region.image
@@ -352,28 +299,27 @@ class Core:
         return buffer
 
     def run(self, command: int, /, *, polls: int | None = None, seconds: float = SECONDS, **values: int) -> Finished:
-        """Set registers, start a command and wait for its end.
+        """Write settings, start a command and wait for its end.
 
         Parameters
         ----------
         command : int
-            One of the core's commands, of their `IntEnum`.
+            Member of the core's command `IntEnum`.
         polls : int, optional
-            Number of times to read the status, or to wait for the interrupt, before an error; any number by default.
+            Limit of status reads, or of interrupts; by default none.
         seconds : float
-            Time before an error. It is looked at behind each read of the status, so a function that waits for the
-            interrupt has to return at times.
+            Time limit. It is checked after each read of the status, so `interrupt` has to return at times.
         values : int
-            Settings by name of the register; the others stay as they are.
+            Settings by name; others keep their values.
 
         Raises
         ------
         CoreError
             If the core reports an error.
         HungError
-            If the command does not end in time.
+            If the command reaches a limit.
         UserError
-            If a register or value is wrong, or the core is busy.
+            If a name or value is wrong, or the core is busy.
         """
         settings = {item.name: item for item in self.core.settings}
         for name in values:
@@ -402,7 +348,7 @@ class Core:
         return Finished(self._cycles, {name: self.read(name) for name in self.core.counter_names})
 
     def _note(self, command: int, code: int, address: int) -> str:
-        """Name the regions that a command was refused for, or say that an access left the address bits."""
+        """Name the regions that a command was refused for, or an access beyond the address bits."""
         if _error_name(code, self.core.errors) == "bad_address":
             used = (item for item in self.core.addresses if command in item.commands)
             at = {item.name: self.read(item.name + HIGH) << 32 | self.read(item.name) for item in used}
@@ -428,7 +374,7 @@ class Core:
                 raise self._hung(command, f"{taken:.1f} s", taken, status)
 
     def _hung(self, command: int, after: str, taken: float, status: int) -> HungError:
-        """Describe a command that has not ended; the cycle counter tells whether the core's clock runs."""
+        """Describe a hung command; two reads of the cycle counter show whether the core's clock runs."""
         code, cycles = self._status("error_code", status), self._cycles
         name = _error_name(code, self.core.errors) if code else "none"
         state = (
@@ -460,19 +406,13 @@ def _name_of(command: int) -> str:
 
 
 class Allocated:
-    """Memory from a function that gives arrays with ``device_address``, ``flush`` and ``invalidate``.
-
-    Parameters
-    ----------
-    allocate : callable
-        ``pynq.allocate``, or what takes ``shape`` and ``dtype`` as it does.
-    """
+    """Memory from ``pynq.allocate``, or from a function with its ``shape``, ``dtype`` and arrays."""
 
     def __init__(self, allocate: Callable[..., Any]) -> None:
         self._allocate = allocate
 
     def allocate(self, size: int) -> Buffer:
-        """Get a buffer of so many bytes."""
+        """Allocate a buffer of `size` bytes."""
         return _ArrayBuffer(self._allocate(shape=(size,), dtype=np.uint8))
 
 

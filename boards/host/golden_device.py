@@ -18,14 +18,13 @@ from ...golden.errors import UserError
 
 @dataclass
 class GoldenBuffer:
-    """Buffer of a golden core; implements `driver.Buffer`. As on a board, the core does not see what is not flushed.
+    """Buffer of a golden core; implements `driver.Buffer`. As on a board, the core sees only flushed data.
 
     Parameters
     ----------
     device_address : int
-        Byte address.
     memory : array of uint8
-        The core's bytes.
+        Bytes as the core sees them.
     array : array of uint8
         The host's copy.
     """
@@ -35,38 +34,31 @@ class GoldenBuffer:
     array: Bytes = field(repr=False)
 
     def flush(self) -> None:
-        """Write the host's copy to the memory."""
+        """Copy the host's bytes to the core."""
         self.memory[:] = self.array
 
     def invalidate(self) -> None:
-        """Read the memory into the host's copy."""
+        """Copy the core's bytes to the host."""
         self.array[:] = self.memory
 
 
 class GoldenDevice:
-    """Golden model of a core with its memory, as the host driver `driver.Core` drives a core on a board.
+    """Golden model of a core with memory, as a device for the host driver `driver.Core`.
 
-    It implements the driver's `RegisterAccess`, `BufferAllocator` and interrupt. A command has ended when the write
-    that starts it returns. The counter of cycles stays 0.
+    A command is carried out by the write that starts it. The cycle counter stays 0.
 
     Parameters
     ----------
     spec : CoreSpec
-        Parameters of the core.
     core : GoldenCore, optional
-        Its model, where it needs more than the parameters.
+        By default that of the spec, if this needs nothing else; a core without one is a `UserError`.
     base : int
         Byte address of the first buffer, a multiple of `ALIGNMENT`.
 
     Attributes
     ----------
     traced_images : array of uint8, (batches or steps, bytes)
-        Image of what training commands update, after each batch or step since `trace_image`.
-
-    Raises
-    ------
-    UserError
-        If the core has no golden model.
+        Images of the parameters after each batch or step since `trace_image`.
     """
 
     def __init__(self, spec: CoreSpec, core: GoldenCore[Any] | None = None, base: int = ALIGNMENT) -> None:
@@ -77,13 +69,13 @@ class GoldenDevice:
         self._reset()
 
     def allocate(self, size: int) -> GoldenBuffer:
-        """Get a buffer of so many bytes; the core reads and writes no byte that is in none."""
+        """Allocate a buffer of `size` bytes; accesses of the core outside all buffers are decode errors."""
         address, array = self._places.reserve(size), np.zeros(size, np.uint8)
         self._memory.add(address, array)
         return GoldenBuffer(address, array, array.copy())
 
     def trace_image(self, image: Bytes) -> None:
-        """Record what training commands update from here on; `image` is the present one."""
+        """Record the parameters' images from here on; `image` is the present one."""
         self._core.updates = []
         if not self.traced_images.size:
             self.traced_images = np.empty((0, image.size), np.uint8)
@@ -111,10 +103,10 @@ class GoldenDevice:
             self._words[offset] = value
 
     def interrupt(self) -> None:
-        """Return at once: a command has ended."""
+        """Return at once."""
 
     def fault(self, *_: Any) -> None:
-        """Refuse what takes a bus or a clock: faulty beats, a reset within a command, waveforms."""
+        """Refuse faulty beats, resets within a command and waveforms: there is no bus and no clock."""
         raise UserError(f"the golden core of {self._spec.name} has neither bus nor clock: simulate its RTL for that")
 
     fault_in = fault_of_buffer = reset_in = waves = fault
@@ -125,7 +117,6 @@ class GoldenDevice:
         self._set({SIGNATURE: self._spec.signature})
 
     def _settings(self) -> dict[str, int]:
-        """Values of all settings."""
         values = {}
         for setting in self._spec.registers.settings:
             words = [self._words[self._map[name].offset] for name in setting.registers]
@@ -133,7 +124,7 @@ class GoldenDevice:
         return values
 
     def _end(self, result: CommandResult) -> None:
-        """Show the end of a command in the registers."""
+        """Write the end of a command to the registers."""
         fields = {one.name: one.low for one in self._map["status"].fields}
         status, address = 1 << fields["done"], 0
         if result.error:

@@ -1,4 +1,4 @@
-"""Recordings of a host's commands on a core, and the first difference of two, such as golden's and the RTL's."""
+"""Recordings of a host's commands on a core, and the first difference of two recordings."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from ...golden.axi.regions import Bytes
 from .driver import Buffer, Core, CoreError, Finished
 
 Setting = int | tuple[str, int]
-"""Value of a setting; of an address, the region and the byte in it."""
+"""Value of a setting; of an address, the region and the byte offset in it."""
 
 
 @dataclass(frozen=True, eq=False)
 class CommandRecord:
-    """A command, and what it left.
+    """Command and its effects.
 
     Parameters
     ----------
     command : str
-        Name, or the code of one that there is not.
+        Name; the number of an unknown command.
     settings : dict of str to int or (str, int)
-        Settings that were written for it.
+        Settings that were written.
     error : tuple of (str, int), optional
-        Name of the error, and offending value or address; None where the command ended without an error.
+        Error name, and offending value or address; None without an error.
     counters : dict of str to int
-        Counters of a command without an error.
+        Counters; empty after an error.
     memory : dict of str to array of uint8
-        Contents of all regions behind it.
+        Contents of all regions afterwards.
     cycles : int
-        Clock cycles; 0 where it ended in an error. They are not compared.
+        Clock cycles, 0 after an error; not compared.
     """
 
     command: str
@@ -44,16 +44,16 @@ class CommandRecord:
 
     @property
     def described(self) -> str:
-        """The command with its settings, but for the addresses."""
+        """Command with its settings, addresses left out."""
         numbers = [f"{name}={value}" for name, value in self.settings.items() if isinstance(value, int)]
         return f"{self.command}({', '.join(numbers)})" if numbers else self.command
 
 
 class RecordingCore(Core):
-    """Driver that records all commands; in use a `Core`.
+    """`Core` that records all commands.
 
-    Regions are called as the buffers were when they were allocated, those from before a recording as the setting that
-    first has their address in it; another one of the same name has a number.
+    A region has the name of its buffer's allocation; a buffer from before the recording, that of the setting with its
+    address. Repeated names get a number.
 
     Attributes
     ----------
@@ -66,12 +66,12 @@ class RecordingCore(Core):
         super().__init__(*arguments, **options)
 
     def begin(self) -> None:
-        """Begin another recording."""
+        """Start a new recording."""
         self.records: list[CommandRecord] = []
         self._regions: dict[str, Buffer] = {}
 
     def allocate(self, size: int, name: str = "a buffer") -> Buffer:
-        """Get a buffer of so many bytes, whose contents are recorded behind each command."""
+        """Allocate a buffer whose contents are recorded after each command."""
         self._buffers.append(super().allocate(size, name))
         self._name(self._buffers[-1], name)
         return self._buffers[-1]
@@ -102,7 +102,7 @@ class RecordingCore(Core):
         self.records.append(CommandRecord(name, placed, ended, finished.counts, memory, finished.cycles))
 
     def _place(self, value: int, setting: str = "") -> Setting:
-        """Region and byte of an address; the value where it is in none."""
+        """Region and byte offset of an address; the value itself outside all regions."""
         for buffer in self._buffers:
             if 0 <= value - buffer.device_address < buffer.array.size:
                 names = [name for name, one in self._regions.items() if one is buffer]
@@ -118,17 +118,9 @@ class RecordingCore(Core):
 
 
 def first_difference(golden: Sequence[CommandRecord], played: Sequence[CommandRecord]) -> str | None:
-    """Name the first command, and setting, error, counter or byte of memory, in which a recording is not golden's.
+    """Describe the first command in which a recording of the same script differs from golden's; None if none does.
 
-    Parameters
-    ----------
-    golden, played : sequence of CommandRecord
-        Recordings of one script.
-
-    Returns
-    -------
-    str or None
-        One line; None where the recordings are equal, cycles apart.
+    The line names setting, error, counter, or region and byte, with both values. Cycles are not compared.
     """
     return next(differences(golden, played), None)
 
@@ -136,7 +128,7 @@ def first_difference(golden: Sequence[CommandRecord], played: Sequence[CommandRe
 def differences(
     golden: Sequence[CommandRecord], played: Sequence[CommandRecord], without: Collection[str] = ()
 ) -> Iterator[str]:
-    """Name all commands in which a recording, `without` some regions, is not golden's; each as `first_difference`."""
+    """Describe all differing commands, as `first_difference`; `without` lists regions that are not compared."""
     for number, (right, found) in enumerate(zip(golden, played, strict=False), 1):
         if difference := _difference(right, found, without):
             yield f"command {number} of {len(golden)}, {right.described}: {difference}"
@@ -164,7 +156,7 @@ def _difference(golden: CommandRecord, played: CommandRecord, without: Collectio
 
 
 def different_byte(golden: Bytes, played: Bytes, region: str) -> str | None:
-    """Name the first byte of a region that is not golden's; None where there is none."""
+    """Describe the first differing byte of a region; None if there is none."""
     if golden.size != played.size:
         return f"{region} has {played.size} bytes, golden says {golden.size}"
     if not (different := np.flatnonzero(golden != played)).size:

@@ -1,4 +1,4 @@
-"""Zeroth-order training on any core from the host: what cores have in common, whatever they train."""
+"""Host driver of zeroth-order training, common to all cores."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ class Trained:
     Parameters
     ----------
     finished : Finished
-        Cycles, steps, values and coefficients clipped.
     slopes : list of ZerothOrderStep
-        Record of each slope of each step.
+        Record of each projected gradient of each step.
     position : int
-        Position of the next perturbation, from which another job goes on.
+        Position of the next perturbation, with which another job continues.
     prepared : Finished, optional
-        Of what was computed before the steps, see `ZerothOrderHost.prepare`.
+        Counts of the computation before the steps, see `ZerothOrderHost.prepare`.
     """
 
     finished: Finished
@@ -47,28 +46,17 @@ class Trained:
 
     @property
     def whole(self) -> Finished:
-        """Cycles and counters of the steps and of what was computed before them."""
+        """Cycles and counters of the steps and of the computation before them."""
         one, before = self.finished, self.prepared or Finished(0, {})
         counts = {name: count + before.counts.get(name, 0) for name, count in one.counts.items()}
         return Finished(one.cycles + before.cycles, counts)
 
 
 class ZerothOrderHost(ABC):
-    """Zeroth-order training on a core: its buffers and its commands, but for the network's.
+    """Zeroth-order training on a core: buffers and commands, without those of the network.
 
-    A core's commands are called ``LOAD_DELTAS``, ``SAVE_DELTAS``, ``TRAIN`` and ``INFER``, and its settings as here.
-
-    Parameters
-    ----------
-    core : Core
-        Driver of a core on a board, or of a simulated one.
-    spec : CoreSpec
-        Parameters that the core was generated with.
-
-    Raises
-    ------
-    UserError
-        If the core was generated with another spec.
+    The core's commands are ``LOAD_DELTAS``, ``SAVE_DELTAS``, ``TRAIN`` and ``INFER``. A core of another spec is a
+    `UserError`.
     """
 
     spec: Any
@@ -83,7 +71,7 @@ class ZerothOrderHost(ABC):
     @property
     @abstractmethod
     def layout(self) -> ZerothOrderLayout:
-        """Regions of device memory."""
+        """Layout of the regions in device memory."""
 
     @property
     @abstractmethod
@@ -93,32 +81,32 @@ class ZerothOrderHost(ABC):
     @property
     @abstractmethod
     def labels(self) -> int:
-        """Labels that a sample can have."""
+        """Number of labels."""
 
     @abstractmethod
     def check_settings(self, settings: StepSettings, batch: int) -> None:
-        """Refuse settings of steps of at most so many samples that the core cannot run."""
+        """Refuse settings that the core cannot run, for steps of at most `batch` samples."""
 
     @abstractmethod
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Settings of steps as the registers of a training command."""
+        """Step settings as registers of a training command."""
 
     def prepare(
         self, samples: Mapping[str, int], inputs: NDArray[np.integer], steps: Sequence[StepOrder]
     ) -> Finished | None:
-        """Compute what steps need of their samples, which are in memory at these addresses; by default nothing."""
+        """Compute what steps need of the samples at these addresses; by default nothing."""
         return None
 
     def forget(self) -> None:  # noqa: B027
-        """Forget what commands before have kept of samples; by default nothing."""
+        """Drop everything cached of samples; by default nothing."""
 
     def placed(self, inputs: NDArray[np.integer], regions: Sequence[Region]) -> dict[str, int]:
-        """Place samples of steps, and give their addresses."""
+        """Place samples of steps; return their addresses."""
         return self._place(regions)
 
     @abstractmethod
     def samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
-        """Regions of samples; those of another form are refused."""
+        """Regions of samples; another shape is a `UserError`."""
 
     # -- commands --------------------------------------------------------------------------------------------------
 
@@ -128,12 +116,8 @@ class ZerothOrderHost(ABC):
         Parameters
         ----------
         rows : array of int, (rows, n)
-            `golden.zo.deltas.DELTA`: a job's, from ``PerturbationTable.spread``, or those that `deltas` gave.
-
-        Raises
-        ------
-        UserError
-            If there is not a row of n for each word, or a delta is out of range.
+            In `golden.zo.deltas.DELTA`, from ``PerturbationTable.spread`` or `deltas`. Another shape or a value out of
+            range is a `UserError`.
         """
         shape = len(self.layout.rows), self.layout.generator.width
         if rows.shape != shape:
@@ -146,7 +130,7 @@ class ZerothOrderHost(ABC):
         return self._command("LOAD_DELTAS", deltas=buffer.device_address)
 
     def deltas(self) -> Integers:
-        """Read the deltas of all words as they are now: (words, n)."""
+        """Read the current deltas of all words, (words, n)."""
         buffer = self._delta_buffer
         self._command("SAVE_DELTAS", deltas=buffer.device_address)
         buffer.invalidate()
@@ -160,9 +144,8 @@ class ZerothOrderHost(ABC):
         Parameters
         ----------
         inputs : array of int, (n, ...)
-            Samples as the core takes them.
+            Samples in the core's format.
         steps : sequence of StepOrder
-            Indices, labels and rate of each step.
         settings : StepSettings
         position : int
             Position of the first perturbation.
@@ -170,8 +153,8 @@ class ZerothOrderHost(ABC):
         Raises
         ------
         UserError
-            If there are no steps, or samples, labels, a rate or the position are out of range, or the core cannot run
-            the settings; nothing is written then.
+            Without steps, or if samples, labels, rates, position or settings are out of range; nothing has been written
+            then.
         """
         layout, period = self.layout, self.layout.generator.period
         check_range("position", position, 0, min(period, POSITIONS) - 1)
@@ -202,12 +185,9 @@ class ZerothOrderHost(ABC):
         return Trained(finished, found, (position + len(steps) * span) % period, prepared)
 
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
-        """Outputs of the network with the deltas as they are now: (n, classes) in Q8.16.
+        """Outputs of the network with the current deltas, (n, classes) in Q8.16.
 
-        Raises
-        ------
-        UserError
-            If there are no samples, or they are not the network's; nothing is written then.
+        No samples, or samples of another shape, are a `UserError`; nothing has been written then.
         """
         indices = np.arange(len(inputs))
         parts = np.split(indices, range(LARGEST_BATCH, len(indices), LARGEST_BATCH))
@@ -220,24 +200,22 @@ class ZerothOrderHost(ABC):
         return self.layout.logits_of(logits.array)
 
     def _samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
-        """Regions of samples, whose number is in range."""
         check_range("number of samples", len(inputs), 1, 1 << LABEL_BIT)
         return self.samples(inputs)
 
     def _place(self, regions: Sequence[Region]) -> dict[str, int]:
-        """Addresses of regions in memory, by their register."""
+        """Addresses of placed regions, by register."""
         return {region.register: self.core.place(region).device_address for region in regions}
 
     @property
     def _delta_buffer(self) -> Buffer:
-        """Buffer of the deltas, kept as long as their number."""
+        """Buffer of the deltas, reused while their number stays the same."""
         region = self.layout.deltas()
         if self._deltas is None or self._deltas.array.size != region.size:
             self._deltas = self.core.place(region)
         return self._deltas
 
     def _command(self, name: str, **settings: int) -> Finished:
-        """Run a command by its name."""
         return self.core.run(self.core.core.commands[name], **settings)
 
     def _run(
@@ -249,14 +227,14 @@ class ZerothOrderHost(ABC):
         batch: int,
         **settings: Any,
     ) -> Finished:
-        """Place an order list, then run a command on it and on samples; other settings as given."""
+        """Place a sample schedule and run a command on it and on samples."""
         order = self.core.place(self.layout.order(steps, batch))
         addresses = {**samples, "order": order.device_address}
         counts = {"sample_count": count, "steps": len(steps), "batch": batch}
         return self._command(command, **addresses, **counts, **settings)
 
     def _check_steps(self, samples: int, steps: Sequence[StepOrder]) -> int:
-        """Refuse steps that do not fit core and network; return the size of the largest one."""
+        """Refuse steps that do not fit core and network; return the largest batch."""
         if not steps:
             raise UserError("there are no steps to run")
         for number, step in enumerate(steps):
@@ -272,6 +250,6 @@ class ZerothOrderHost(ABC):
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:
-    """Refuse a value that is out of range."""
+    """Raise a `UserError` if a value is out of range."""
     if not least <= value <= most:
         raise UserError(f"{name} = {value} is not in {least} to {most}")

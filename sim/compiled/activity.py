@@ -1,4 +1,4 @@
-"""Toggles of a core's ports and registers in a job on the compiled core, and their SAIF for a power estimate."""
+"""Toggles of a compiled core's ports and registers in a job, and their SAIF for a power estimate."""
 
 from __future__ import annotations
 
@@ -28,15 +28,7 @@ _CHANNEL = re.compile(r"([sm]_axi_\w+?\d*)_(aw|ar|w|r|b)[a-z]+")
 
 @dataclass(frozen=True)
 class Toggles:
-    """Changes of some bits in a job.
-
-    Parameters
-    ----------
-    bits : int
-        How many bits.
-    count : int
-        Changes of all of them together.
-    """
+    """Number of bits, and of their toggles in a job."""
 
     bits: int = 0
     count: int = 0
@@ -54,13 +46,13 @@ class Activity:
     top : str
         Name of the core's module.
     steps, batch, cycles : int
-        Steps or batches of the job, samples of each, and clock cycles of its command.
+        Steps or batches, samples of each, and clock cycles of the command.
     bit_exact : bool
-        The adapters or deltas after the job are golden's.
+        All commands and the tuned parameters equal golden's.
     ports : dict of str to Toggles
-        By channel: ``m_axi_gmem0 r``; the clock is left out.
+        By channel, such as ``m_axi_gmem0 r``; without the clock.
     registers : dict of str to Toggles
-        Registers by part of the core. Contents and outputs of memories are left out.
+        By part of the core; without contents and outputs of memories.
     saif : str
         SAIF of the top module's ports, the clock included.
     """
@@ -82,13 +74,13 @@ class ActivityJob:
     Parameters
     ----------
     steps : int
-        Steps of training, or batches of tuning after one epoch that fills the cache.
+        Training steps, or batches of tuning after one epoch that fills the cache.
     batch : int
-        Samples of each; 0: as many as the core's job has by default.
+        Samples of each; 0: the core's default.
     seed : int
         Seed of network, samples and order.
     raw : bool
-        A cache of samples holds Q8.16.
+        The cache holds Q8.16.
     """
 
     steps: int = 4
@@ -97,13 +89,7 @@ class ActivityJob:
     raw: bool = False
 
     def check(self, spec: CoreSpec) -> int:
-        """Check that a core can run the job; return the samples of a step.
-
-        Raises
-        ------
-        UserError
-            Naming what it cannot do.
-        """
+        """Return the samples of a step; a job that the core cannot run is a `UserError`."""
         own = activity_of(spec)
         usual, most = own.batches(spec)
         if not 0 <= self.batch <= most:
@@ -119,12 +105,12 @@ Core = TypeVar("Core", bound=CoreSpec)
 
 
 class CoreActivity(Protocol[Core]):
-    """Job of a core whose toggles are counted, its room's ``ACTIVITY``.
+    """Job of a core whose toggles are counted, its ``ACTIVITY`` in ``sim/cores/CORE/measured_jobs.py``.
 
     Attributes
     ----------
     steps : str
-        What the job has: ``steps``, or ``batches``.
+        ``steps`` or ``batches``.
     caches : bool
         The core can be generated with a cache in DRAM.
     """
@@ -142,35 +128,15 @@ class CoreActivity(Protocol[Core]):
 
     @abstractmethod
     def baseline(self, spec: Core, job: ActivityJob) -> tuple[str, Core, ActivityJob] | None:
-        """Find what the core's activity is compared with.
-
-        Returns
-        -------
-        tuple of str, spec and ActivityJob, or None
-            The difference as a table names it, core and job; nothing where the core has no such form.
-        """
+        """Name, core and job of a comparison, the name as in a table; None without one."""
 
     @abstractmethod
     def jobs(self, spec: Core, job: ActivityJob, batch: int) -> Sequence[HostJob[Any]]:
-        """Make jobs of one network whose commands run one after the other; the last one's activity is written.
-
-        Parameters
-        ----------
-        spec : CoreSpec
-        job : ActivityJob
-        batch : int
-            Samples of a step.
-        """
+        """Make consecutive jobs on one network, with `batch` samples a step; the last one is measured."""
 
 
 def activity_of(spec: CoreSpec) -> CoreActivity[Any]:
-    """Find the activity of a core in its room.
-
-    Raises
-    ------
-    UserError
-        If there is none.
-    """
+    """Find a core's activity; a core without one is a `UserError`."""
     found: CoreActivity[Any] | None = spec.part("sim", "measured_jobs", "ACTIVITY")
     if found is None:
         raise UserError(f"{spec.name} has no job whose toggles are counted")
@@ -180,21 +146,17 @@ def activity_of(spec: CoreSpec) -> CoreActivity[Any]:
 def activity(
     spec: CoreSpec, job: ActivityJob, period_ps: int, stage: Callable[[str], None] = lambda _: None
 ) -> Activity:
-    """Run a job on a compiled core, compare its result with golden's, and count what toggles.
+    """Run a job on a compiled core, compare it with golden, and count toggles.
 
     Parameters
     ----------
     spec : CoreSpec
     job : ActivityJob
+        A job that the core cannot run is a `UserError`.
     period_ps : int
-        Clock period in ps, an even number, for the times in the SAIF.
+        Clock period in the SAIF in ps, an even number.
     stage : callable
-        Called with the name of each part of the work as it begins.
-
-    Raises
-    ------
-    UserError
-        If the core cannot run the job.
+        Called with the name of each step as it begins.
     """
     batch = job.check(spec)
     stage(f"emit {spec.name}")
@@ -240,17 +202,10 @@ def _before_last(jobs: Sequence[HostJob[Any]], spec: CoreSpec, device: Device) -
 
 
 def parts_of(emitted: Emitted) -> dict[str, str]:
-    """Find the registers of an emitted core, and the part in which each is.
+    """Map each register's path in an emitted core to its part.
 
-    Parameters
-    ----------
-    emitted : Emitted
-
-    Returns
-    -------
-    dict of str to str
-        By path of the register: a component of the trainer, ``trainer`` for its own registers, ``shell``, or the core's
-        name for what is in none of them.
+    A part is a component of the trainer, ``trainer`` for its own registers, ``shell``, or the core's name for all
+    others.
     """
     found = {}
     for register in registers_of(emitted.verilog):
@@ -264,13 +219,13 @@ def _pins(emitted: Emitted) -> list[str]:
 
 
 def _channel(pin: str) -> str:
-    """Name the AXI channel of a pin; others stand for themselves."""
+    """Name of a pin's AXI channel, or of the pin if it has none."""
     found = _CHANNEL.fullmatch(pin)
     return f"{found[1]} {found[2]}" if found else pin
 
 
 def _grouped(saif: Saif, groups: Mapping[str, str]) -> dict[str, Toggles]:
-    """Add up the toggles of nets by group, in the order in which the groups come."""
+    """Sum the toggles of nets by group, in order of the groups' first nets."""
     found: dict[str, Toggles] = {}
     for net, group in groups.items():
         # a net that never changes may be none in the simulator

@@ -1,4 +1,4 @@
-"""Compile an emitted core with the C++ harness into a program that simulates whole jobs."""
+"""Compilation of an emitted core with the C++ harness into a program that simulates jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..makefile import make_command
 from ..simulator import compiler, environment, find, run_step
 
 Waves = Literal["vcd", "saif"]
-"""Waveforms, or toggles and times of all nets."""
+"""Waveforms, or toggles and durations of all nets."""
 HARNESS = tuple(Path(__file__).with_name(name) for name in ("harness.cpp", "harness.h", "dram.h"))
 
 _VERILATOR_FLAGS = (
@@ -29,29 +29,23 @@ _OPTIMISED = "OPT_FAST=-O1 --param sccvn-max-alias-queries-per-access=20"
 
 
 def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults: bool = False) -> Path:
-    """Compile a core with the harness.
+    """Compile a core with the harness; the program is cached by the contents of all inputs.
 
     Parameters
     ----------
     verilog : str
-        The core, with the ports of a core: `s_axi_control`, `m_axi_gmem0`, with more of them `m_axi_gmem1` and so on,
-        and, if it has one, the monitor, which shows every change of an image: `monitor_data` is one beat or several,
-        with a bit of `monitor_valid` for each, `monitor_beat` the number of the first, and `monitor_done` ends a batch
-        or step; `monitor_operation`, if it is there, is the number of the operation at work, and `monitor_busy` has a
-        bit for each part at work, 32 at most.
+        Core with the ports `s_axi_control`, `m_axi_gmem0`, `m_axi_gmem1` ..., and optionally the monitor of all
+        updates: `monitor_data` has one beat or several, with a bit of `monitor_valid` for each, `monitor_beat` the
+        number of the first; `monitor_done` ends a batch or step; `monitor_operation` is the number of the active
+        operation; `monitor_busy` has a bit for each active part, at most 32.
     top : str
-        Name of its top module.
+        Name of the top module.
     ports : int
-        How many `m_axi_gmem` ports it has, 1 to 3.
+        Number of `m_axi_gmem` ports, 1 to 3.
     waves : "vcd" or "saif", optional
-        What a session can write, see `Session.waves`; slower.
+        Output of `Session.waves`; slower.
     faults : bool
-        Whether the core has faults in it, of which a session chooses one: `mutation.faults.mutants`.
-
-    Returns
-    -------
-    Path
-        The program; it is cached by the contents of all that went into it.
+        The core contains faults, of which a session selects one: `mutation.faults.mutants`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Comparison of a job on a compiled core with golden: the simulated core, what is compared, figures."""
+"""Comparison of a job on a compiled core with golden, and its figures."""
 
 from __future__ import annotations
 
@@ -23,26 +23,25 @@ Core = TypeVar("Core", bound=CoreSpec)
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Figures of a job on the simulated core and of its comparison with golden.
+    """Figures of a job on the compiled core, compared with golden.
 
     Parameters
     ----------
     unit : "batches" or "steps"
-        What the job has.
     cycles : int
-        Clock cycles of the job's command, latency and stalls of the memory included.
+        Clock cycles of the job's command, memory latency and stalls included.
     compared : int
-        Steps, or batches of tuning, after which all that the core updates was compared.
+        Batches or steps after which all parameters were compared.
     logits_compared : int
         Samples whose logits were compared at the end.
     mismatches : int
-        Updates and commands in which the core differs from golden.
+        Updates and commands that differ from golden.
     simulated : int
         Clock cycles of all commands.
     seconds : float
-        Time of the simulator for them.
+        Run time of the simulator.
     golden : Played
-        What the job left on golden.
+        The job on golden.
     difference : str, optional
         First difference.
     """
@@ -59,7 +58,7 @@ class Comparison:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Figures for a report, by the keys of ``--json``."""
+        """Figures by the keys of ``--json``."""
         figures: dict[str, Any] = {
             "cycles": self.cycles,
             "mhz": DEFAULT_MHZ,
@@ -78,14 +77,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class GoldenComparison:
-    """Figures of a job on the golden core and of its comparison with the job in integers.
+    """Figures of a job on the golden core, compared with the job in integers.
 
     Parameters
     ----------
     commands : int
         Commands of the host driver.
     mismatches : int
-        1 where the golden core has tuned otherwise than the integers.
+        1 if the tuned parameters differ.
     """
 
     commands: int
@@ -93,7 +92,7 @@ class GoldenComparison:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Figures for a report, by the keys of ``--json``."""
+        """Figures by the keys of ``--json``."""
         return {"commands": self.commands, "mismatches": self.mismatches, "bit_exact": self.mismatches == 0}
 
 
@@ -107,23 +106,9 @@ def compare(
 ) -> tuple[Played, Comparison]:
     """Emit, compile and simulate a core, play a job on it and on golden, and compare.
 
-    Compared are all that the core updates after each batch or step, and of each command, the inference of held-out
-    samples at the end included, its counters and all memory behind it.
-
-    Parameters
-    ----------
-    spec : CoreSpec
-    job : HostJob
-    held_out : array of int, (n, ...)
-        Samples for the logits, as the job's inputs.
-    dram, seed, stage
-        See `simulated_core`; `stage` is called for the steps of the comparison, too.
-
-    Returns
-    -------
-    Played
-        What the job left on the core.
-    Comparison
+    Compared are the parameters after each batch or step, and after each command, a final inference of `held_out`
+    included, the counters and the whole memory. `dram`, `seed` and `stage` as in `simulated_core`; `stage` also names
+    the comparison's steps.
     """
     device = simulated_core(spec, dram, seed, stage)
     host = host_on(device, job, spec)
@@ -154,9 +139,7 @@ def simulated_core(spec: CoreSpec, dram: Dram | None, seed: int, stage: Callable
     ----------
     spec : CoreSpec
     dram : Dram, optional
-        Behaviour of the core's memory.
-    seed : int
-        Seed of the memory's randomness.
+        Behaviour of the memory, with randomness from `seed`.
     stage : callable
         Called with the name of each step as it begins.
     """
@@ -168,7 +151,7 @@ def simulated_core(spec: CoreSpec, dram: Dram | None, seed: int, stage: Callable
 
 
 def observable(spec: Core) -> Core:
-    """Add the monitor pins to a core, through which a simulation sees each update."""
+    """Add the monitor pins to a core, which show every update to the simulation."""
     return replace(spec, monitor=True)
 
 

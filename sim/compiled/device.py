@@ -1,4 +1,4 @@
-"""A compiled core as a device for the host driver: registers, memory and interrupt."""
+"""Compiled core as a device for the host driver: registers, memory and interrupt."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ...golden.errors import UserError
 from .session import LARGEST_MEMORY, Bytes, Dram, Session
 
 _FIRST = (1 << 32) - 2 * ALIGNMENT
-"""Address of the first buffer: the next ones are beyond 4 GiB."""
+"""Address of the first buffer; all others lie beyond 4 GiB."""
 _POLLED = 100
-"""Cycles from one read of a soft reset to the next."""
+"""Cycles between two reads of a pending soft reset."""
 LIMIT = 10**10
-"""Cycles that a command may take at most, by default."""
+"""Default limit of a command in cycles."""
 
 
 class DeviceResetError(Exception):
@@ -36,11 +36,9 @@ class SimulatedBuffer:
     Parameters
     ----------
     device : SimulatedDevice
-        Owner of the memory.
     device_address : int
-        Byte address.
     array : array of uint8
-        The host's copy: `flush` writes it to the device's memory, `invalidate` reads it back.
+        The host's copy.
     """
 
     device: SimulatedDevice = field(repr=False)
@@ -57,36 +55,31 @@ class SimulatedBuffer:
 
 
 class SimulatedDevice:
-    """Compiled core with its memory, as the host driver `boards.host.driver.Core` drives one on a board.
+    """Compiled core with memory, as a device for the host driver `boards.host.driver.Core`.
 
-    It implements the driver's `RegisterAccess` (`read`, `write`), `BufferAllocator` (`allocate`) and interrupt. Writes
-    are collected; a read, an interrupt or `get` carries them out.
+    Writes are queued; a read, an interrupt or `get` executes them.
 
     Parameters
     ----------
     program : Path
-        Savable program from `build.build`.
+        Program from `build.build`.
     dram : Dram, optional
-        Behaviour of the memory.
     seed : int
-        Seed of the memory's random latencies and of all stalls.
+        Seed of latencies and stalls.
     limit : int
-        Cycles that a command may take at most.
+        Limit of a command in cycles.
     scattered : bool
-        Buffers lie anywhere in the memory, by `seed`, and not one behind the other.
-    mutant : int
-        Number of a fault of a core with faults in it; 0: none.
-    power_up : int, optional
+        Buffers get random addresses, by `seed`, instead of consecutive ones.
+    mutant, power_up : int
         See `Session`.
 
     Attributes
     ----------
     results : list of dict
-        Results of the session's runs, see `Session.run`.
+        Results of `Session.run`.
     commands : int
-        Commands whose end was waited for.
+        Commands whose end was awaited.
     buffers : list of SimulatedBuffer
-        All that were allocated.
     """
 
     def __init__(
@@ -113,7 +106,7 @@ class SimulatedDevice:
         self.commands = 0
 
     def allocate(self, size: int) -> SimulatedBuffer:
-        """Get a buffer of so many bytes; the core may touch no byte that is in none."""
+        """Allocate a buffer of `size` bytes; the core's accesses outside all buffers are decode errors."""
         address = self._free(size) if self._scatter else self._memory.reserve(size)
         # a beat is the least that the core can touch
         self._session.region(address, -(-size // BEAT) * BEAT)
@@ -124,7 +117,7 @@ class SimulatedDevice:
         return self.buffers[-1]
 
     def _free(self, size: int) -> int:
-        """Draw the address of a buffer, any multiple of a beat at which no other is."""
+        """Draw a free address, a multiple of a beat."""
         assert self._scatter is not None
         while True:
             first = self._scatter.randrange(0, LARGEST_MEMORY - size, BEAT)
@@ -133,7 +126,7 @@ class SimulatedDevice:
                 return first
 
     def write(self, offset: int, value: int) -> None:
-        """Write a register at a byte offset; carried out before the next read."""
+        """Write a register at a byte offset; executed before the next read."""
         self._session.write(offset, value)
         self._waited = 0
 
@@ -143,14 +136,14 @@ class SimulatedDevice:
         return int(self._run()["reads"][-1]["value"])
 
     def interrupt(self) -> None:
-        """Run until the command in progress has ended.
+        """Run until the command has ended.
 
         Raises
         ------
         DeviceResetError
-            If it was to be reset; see `reset_in`.
+            At a reset from `reset_in`.
         UserError
-            If it takes longer than the limit, or is not done after interrupts that take as long in all.
+            If the command exceeds the limit in one wait, or in all waits together.
         """
         self.commands += 1
         if self._reset_at is None or self.commands <= self._reset_at[0]:
@@ -168,26 +161,26 @@ class SimulatedDevice:
         raise DeviceResetError
 
     def reset_in(self, commands: int, cycles: int, soft: tuple[int, ...] = ()) -> None:
-        """Reset so many cycles after the start of a command, the next one after `commands` others.
+        """Reset this number of cycles after the start of a command, after `commands` others.
 
-        With `soft` it is a `soft_reset`, asked for after these `distances`.
+        With `soft` it is a `soft_reset`, requested after these `distances`.
         """
         self._reset_at, self._soft_resets = (self.commands + commands, cycles), soft
 
     def no_reset(self) -> None:
-        """Take back `reset_in` where the command has not come."""
+        """Cancel a pending `reset_in`."""
         self._reset_at = None
 
     def put(self, address: int, data: Bytes) -> None:
-        """Write bytes to the memory; carried out before the next read."""
+        """Write bytes to the memory; executed before the next read."""
         self._session.load(address, data)
 
     def open(self, address: int, size: int) -> None:
-        """Let the core access so many bytes beside the buffers."""
+        """Let the core access these bytes beside the buffers."""
         self._session.region(address, size)
 
     def get(self, address: int, size: int) -> Bytes:
-        """Read so many bytes of the memory."""
+        """Read bytes of the memory."""
         self._session.dump(address, size, "memory")
         found: Bytes = self._run()["dumps"]["memory"]
         return found
@@ -197,30 +190,27 @@ class SimulatedDevice:
         self._session.fault(kind, address, size, response)
 
     def fault_in(self, kind: str, port: int, beats: int, response: str) -> None:
-        """Answer one beat with an error, after others; see `Session.fault_in`."""
+        """Answer one beat with an error; see `Session.fault_in`."""
         self._session.fault_in(kind, port, beats, response)
 
     def fault_of_buffer(self, number: int, kind: str, offset: int, size: int, response: str) -> None:
-        """Answer beats of a buffer that will be allocated with an error; `number` counts from the device's first."""
+        """Answer beats of a future buffer with an error; `number` counts from the device's first."""
         self._faults[number] = kind, offset, size, response
 
     def no_faults(self) -> None:
-        """Answer without errors from here on."""
+        """Clear all faults."""
         self._faults.clear()
         self._session.no_faults()
 
     def reset(self, after: int = 0) -> None:
-        """Run for so many cycles, then hold the reset."""
+        """Run for this number of cycles, then reset."""
         self._session.cycles(after)
         self._session.reset()
 
     def soft_reset(self, after: int = 0, distances: tuple[int, ...] = (0,)) -> None:
-        """Run for so many cycles, then ask for a soft reset after each of these distances, and wait for its end.
+        """Run for this number of cycles, request a soft reset after each of these distances, and wait for the end.
 
-        Raises
-        ------
-        UserError
-            If it takes longer than the limit.
+        A reset that is pending beyond the limit is a `UserError`.
         """
         pending, start = RESET.field("pending"), self.simulated
         self._session.cycles(after)
@@ -256,27 +246,27 @@ class SimulatedDevice:
 
     @property
     def contents(self) -> tuple[bytes, ...]:
-        """Contents of each buffer in the memory, whoever wrote its bytes."""
+        """Memory contents of each buffer."""
         return tuple(self.get(one.device_address, one.array.size).tobytes() for one in self.buffers)
 
     @property
     def values(self) -> tuple[int, ...]:
-        """Values of all registers that were read so far: status, counters and all."""
+        """All register values read so far."""
         return tuple(read["value"] for one in self.results for read in one["reads"])
 
     @property
     def bad_responses(self) -> list[dict[str, Any]]:
-        """Error responses that the core has taken so far; see `Session.run`."""
+        """Error responses so far; see `Session.run`."""
         return [response for one in self.results for response in one["bad_responses"]]
 
     @property
     def waits(self) -> list[dict[str, Any]]:
-        """Commands whose end was waited for so far; see `Session.run`."""
+        """Awaited commands so far; see `Session.run`."""
         return [wait for one in self.results for wait in one["waits"]]
 
     @property
     def operations(self) -> tuple[int, ...]:
-        """Cycles so far in which each operation of a program was at work, where the core's monitor shows them."""
+        """Cycles so far by program operation, if the core's monitor shows them."""
         found = [one["operations"][1:] for one in self.results]
         return tuple(sum(some) for some in zip_longest(*found, fillvalue=0))
 
@@ -290,11 +280,10 @@ class SimulatedDevice:
 
     @property
     def seconds(self) -> float:
-        """Time that the simulator took for them."""
+        """Run time of the simulator for them."""
         return sum(float(one["seconds"]) for one in self.results)
 
     def _run(self) -> dict[str, Any]:
-        """Carry out what was collected."""
         result = self._session.run()
         for access in [*result["refused_writes"], *result["reads"]]:
             if access["response"]:

@@ -1,7 +1,7 @@
-"""Cache compiled objects of Verilator's own sources: a small ccache for its makefiles.
+"""Cache of object files of Verilator's own sources: a small ccache for its makefiles.
 
-The code of a small block compiles in a second, Verilator's runtime in ten, and it is the same for every design. Other
-sources are compiled each time: cocotb's, for example, include the design's header.
+A small block compiles in a second, Verilator's runtime in ten, and it is equal for all designs. Other sources are
+compiled each time; cocotb's, for example, include the design's header.
 """
 
 from __future__ import annotations
@@ -18,17 +18,12 @@ from ...golden.cache import cached
 
 
 def compile_once(command: list[str]) -> int:
-    """Run a compiler, or copy the object that it made before from the same input.
+    """Run a compiler, or copy the object from an earlier run with the same input; return the exit status.
 
     Parameters
     ----------
     command : list of str
-        Words of the command line: the compiler, its options, ``-o``, the object, the source.
-
-    Returns
-    -------
-    int
-        Exit status of the compiler.
+        Compiler, options, ``-o``, object, source.
     """
     source = Path(command[-1])
     if source.parent != Path(os.environ["VERILATOR_ROOT"], "include") or "-o" not in command:
@@ -52,11 +47,11 @@ def compile_once(command: list[str]) -> int:
 
 
 class _CompilerError(Exception):
-    """The compiler failed; it has said why."""
+    """The compiler failed and has printed why."""
 
 
 def _key(command: list[str], source: Path) -> str:
-    """Digest of the command, the source, all headers beside it, and the compiler's path, size and time."""
+    """Digest of command, source, all headers beside it, and the compiler's path, size and time."""
     compiler = Path(shutil.which(command[0]) or command[0]).resolve()
     digest = hashlib.sha256(repr((command, compiler, compiler.stat().st_size, compiler.stat().st_mtime_ns)).encode())
     for path in (source, *sorted(source.parent.rglob("*.h"))):

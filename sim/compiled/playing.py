@@ -1,4 +1,4 @@
-"""Jobs as scripts of a host driver's calls, which are played on golden cores and on compiled ones, and compared."""
+"""Jobs as scripts of driver calls, played on golden and compiled cores, and their comparison."""
 
 from __future__ import annotations
 
@@ -31,14 +31,13 @@ class Ended(Protocol):
 
 
 class HostJob(Protocol[Spec]):
-    """A job for a core's host driver, on whatever device.
+    """Job for a core's host driver, on any device.
 
     Attributes
     ----------
     inputs : array of int, (n, ...)
-        Samples as the core takes them.
+        Samples in the core's format.
     unit : "batches" or "steps"
-        What it has.
     """
 
     unit: ClassVar[Unit]
@@ -56,16 +55,16 @@ class HostJob(Protocol[Spec]):
         """Load the network."""
 
     def start(self, host: Any) -> Bytes:
-        """Load what the job begins with; return the image of what it updates."""
+        """Load the initial parameters; return their image."""
 
     def run(self, host: Any) -> Ended:
         """Run the job's command."""
 
     def tuned(self, host: Any) -> Any:
-        """Read back what the core has updated."""
+        """Read the tuned parameters."""
 
     def forget(self, host: Any) -> None:
-        """Forget what commands before have kept of samples."""
+        """Drop everything cached of samples."""
 
     def scratch(self, spec: Spec) -> tuple[str, ...]:
         """Regions whose contents depend on commands before the job."""
@@ -73,18 +72,15 @@ class HostJob(Protocol[Spec]):
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """What a job has left on a device.
+    """Effects of a job on a device.
 
     Parameters
     ----------
-    ran : object
-        Result of its command.
-    tuned : object
-        What it has updated.
+    ran, tuned : object
+        Results of `HostJob.run` and `HostJob.tuned`.
     images : array of uint8, (batches or steps, bytes)
-        Image of that, after each batch or step.
+        Image of the parameters after each batch or step.
     records : sequence of CommandRecord
-        All commands.
     """
 
     ran: Any
@@ -93,7 +89,7 @@ class Played:
     records: Sequence[CommandRecord]
 
     def differences(self, other: Played, without: Sequence[str] = ()) -> list[str]:
-        """List updates and commands of another device in which it differs from this one, golden's."""
+        """Describe updates and commands in which another device differs from this one, golden."""
         count = len(self.images)
         found = [
             f"update {number} of {count}: {difference}"
@@ -106,21 +102,12 @@ class Played:
 
 
 def host_on(device: Device, job: HostJob[Any], spec: CoreSpec) -> Any:
-    """Make the driver of a job on a device, which records."""
+    """Make the recording driver of a job on a device."""
     return job.host(RecordingCore.on(spec, device), spec)
 
 
 def play(job: HostJob[Any], host: Any, device: Device, samples: NDArray[np.integer]) -> Played:
-    """Run a job on a core that has its network, then an inference of samples.
-
-    Parameters
-    ----------
-    job : HostJob
-    host : object
-        From `host_on`.
-    device : Device
-    samples : array of int, (n, ...)
-    """
+    """Run a job on a core that has its network, with `host` from `host_on`, then an inference of samples."""
     before = len(device.traced_images)
     device.trace_image(job.start(host))
     ran, tuned = job.run(host), job.tuned(host)
@@ -137,13 +124,7 @@ def played_on_golden(job: HostJob[Any], spec: CoreSpec, samples: NDArray[np.inte
 
 
 class ShortJob:
-    """A short job for trials, and what golden makes of it.
-
-    Parameters
-    ----------
-    spec : CoreSpec
-        The core.
-    job : HostJob
+    """Short job for stress tests, with golden's results.
 
     Attributes
     ----------
@@ -160,7 +141,7 @@ class ShortJob:
         self.counts: dict[str, int] = self._golden.ran.finished.counts
 
     def driver(self, device: Device) -> Any:
-        """Make a host driver of the core."""
+        """Make the job's driver on a device."""
         return host_on(device, self.job, self.spec)
 
     def load(self, driver: Any) -> None:
@@ -169,7 +150,7 @@ class ShortJob:
         self.job.forget(driver)
 
     def differences(self, driver: Any, device: SimulatedDevice) -> list[str]:
-        """Run the job on a core that has the network, from its start, and list what differs from golden."""
+        """Run the job on a core that has the network, and describe the differences from golden."""
         before = device.simulated
         played = self._play(driver, device)
         cycles = [record.cycles for record in played.records]

@@ -1,4 +1,4 @@
-"""The process of a compiled core: lines of commands in, results in JSON out."""
+"""Process of a compiled core: lines of commands in, results in JSON out."""
 
 from __future__ import annotations
 
@@ -16,30 +16,25 @@ from ...golden.errors import UserError
 from ...hw import processes
 
 _GRACE = 5.0
-"""Seconds in which a process that has closed its output ends."""
+"""Seconds until a process that has closed its output ends."""
 
 
 class Simulator:
-    """Process of a compiled core, in a folder of its own; both end with this object.
+    """Process of a compiled core with a folder of its own; both end with this object.
 
     Parameters
     ----------
     program : Path
-        Program from `build.build`.
+        Program from `build.build`; one that cannot be started is a `UserError`.
     arguments : sequence of str
-        Its arguments, for the Verilog: ``+NAME=VALUE``.
+        Plusargs for the Verilog: ``+NAME=VALUE``.
 
     Attributes
     ----------
     name : str
         Name of the core, for messages.
     folder : Path
-        The process's folder, for the files that its commands name.
-
-    Raises
-    ------
-    UserError
-        If the program cannot be run.
+        Folder of the files that commands name.
     """
 
     def __init__(self, program: Path, arguments: Sequence[str] = ()) -> None:
@@ -55,19 +50,9 @@ class Simulator:
         weakref.finalize(self, processes.end, self._process)
 
     def carry_out(self, commands: Sequence[str], timeout: float | None) -> dict[str, Any]:
-        """Send commands and wait for their result.
+        """Send commands, lines for ``harness.cpp``, and return their result.
 
-        Parameters
-        ----------
-        commands : sequence of str
-            Lines, see ``harness.cpp``.
-        timeout : float, optional
-            Seconds after which the process is ended.
-
-        Raises
-        ------
-        UserError
-            If the process takes longer, or has ended.
+        A process that has ended, or takes longer than `timeout` seconds and is ended, is a `UserError`.
         """
         late = threading.Event()
 
@@ -97,7 +82,7 @@ class Simulator:
         return result
 
     def _last_words(self) -> str:
-        """Read what the process says at its end: Verilator's library, too, ends it."""
+        """Read the process's error messages; Verilator's library, too, ends it."""
         try:
             code = self._process.wait(_GRACE)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Cycles in which each part of a core is at work on a sample, counted on the compiled core, and what limits it."""
+"""Active cycles of each part of a compiled core for a sample, and the bottleneck."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Work:
     Parameters
     ----------
     cycles : float
-        All.
+        All cycles.
     turns : dict of str to float
-        Cycles of each kind of work of which one is done at a time, `CoreSpec.turns`.
+        Cycles of each kind of work that excludes the others, `CoreSpec.turns`.
     beside : dict of str to float
-        Cycles in which each other part was at work, `CoreSpec.beside`; then of each port those in which the memory had
-        a beat to move, ``port 0``.
+        Active cycles of each concurrent part, `CoreSpec.beside`, and for each ``port N`` the cycles with a pending
+        beat.
     beats : float
         Beats of all ports.
     """
@@ -39,7 +39,7 @@ class Work:
 
     @classmethod
     def of(cls, spec: CoreSpec, waits: list[dict[str, Any]]) -> Work:
-        """Add up what a device counted while it waited for commands, see `Session.run`."""
+        """Sum a device's counts over commands, see `waits` in `Session.run`."""
 
         def total(name: str) -> list[int]:
             return [sum(counts) for counts in zip(*(wait[name] for wait in waits), strict=True)]
@@ -54,7 +54,7 @@ class Work:
         )
 
     def less(self, other: Work, samples: int) -> Work:
-        """Divide what is more than in `other`, of commands that have so many samples less, by these samples."""
+        """Subtract the work of commands with `samples` samples less; divide the difference by `samples`."""
 
         def each(own: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
             return {name: (cycles - theirs[name]) / samples for name, cycles in own.items()}
@@ -67,24 +67,24 @@ class Work:
         )
 
     def of_each(self, samples: int) -> Work:
-        """Divide by so many samples."""
+        """Divide by a number of samples."""
         nothing = Work(0, dict.fromkeys(self.turns, 0), dict.fromkeys(self.beside, 0), 0)
         return self.less(nothing, samples)
 
     @property
     def idle(self) -> float:
-        """Cycles without any of the kinds of work."""
+        """Cycles outside all kinds of work."""
         return self.cycles - sum(self.turns.values())
 
     @property
     def limit(self) -> str:
-        """The part that is at work most of the time; ``array`` for all kinds of work together."""
+        """Part that is active longest; ``array`` for all kinds of work together."""
         busy = {"array": sum(self.turns.values())} | dict(self.beside)
         return max(busy, key=lambda name: busy[name])
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Figures for a report, by the keys of ``--json``."""
+        """Figures by the keys of ``--json``."""
         parts = {**self.turns, "idle": self.idle, **self.beside}
         return {
             "cycles": round(self.cycles, 2),
@@ -105,7 +105,7 @@ class RooflineJob:
     seed : int
         Seed of network and samples.
     raw : bool
-        A cache of samples holds Q8.16.
+        The cache holds Q8.16.
     """
 
     samples: int = 200
@@ -115,16 +115,15 @@ class RooflineJob:
 
 @dataclass(frozen=True)
 class Roofline:
-    """Result of `roofline`.
+    """Work for a sample, by kind of sample, and the comparison with golden.
 
     Parameters
     ----------
     work : dict of str to Work
-        Work on a sample, by the kind of sample.
     compared : int
-        Batches or steps after which all that the core updates was compared with golden.
+        Batches or steps after which all parameters were compared.
     mismatches : int
-        How many of them differ.
+        Those that differ.
     """
 
     work: Mapping[str, Work]
@@ -136,19 +135,19 @@ Core = TypeVar("Core", bound=CoreSpec, contravariant=True)
 
 
 class CoreRoofline(Protocol[Core]):
-    """Jobs of a core in which the work of its parts is counted, its room's ``ROOFLINE``.
+    """Jobs in which the work of a core's parts is counted, its ``ROOFLINE`` in ``sim/cores/CORE/measured_jobs.py``.
 
     Attributes
     ----------
     titles : dict of str to str
-        What each part does, by its name in `CoreSpec.turns` and `CoreSpec.beside`.
+        Description of each part in `CoreSpec.turns` and `CoreSpec.beside`.
     """
 
     titles: ClassVar[Mapping[str, str]]
 
     @abstractmethod
     def check(self, spec: Core, job: RooflineJob) -> None:
-        """Raise UserError where the core cannot run the job."""
+        """Raise a `UserError` if the core cannot run the job."""
 
     @abstractmethod
     def run(self, spec: Core, job: RooflineJob, device: SimulatedDevice) -> Roofline:
@@ -161,13 +160,7 @@ def shown_by() -> list[str]:
 
 
 def roofline_of(spec: CoreSpec) -> CoreRoofline[Any]:
-    """Find the roofline of a core in its room.
-
-    Raises
-    ------
-    UserError
-        If there is none.
-    """
+    """Find a core's roofline; a core without one is a `UserError`."""
     found: CoreRoofline[Any] | None = spec.part("sim", "measured_jobs", "ROOFLINE")
     if found is None:
         raise UserError(f"{spec.name} does not show which of its parts are at work, but {' and '.join(shown_by())}")
@@ -179,19 +172,7 @@ def roofline(
 ) -> Roofline:
     """Emit and compile a core, run jobs on it, and count the work of its parts.
 
-    Parameters
-    ----------
-    spec : CoreSpec
-    job : RooflineJob
-    dram : Dram, optional
-        Behaviour of the core's memory.
-    stage : callable
-        Called with the name of each part of the work as it begins.
-
-    Raises
-    ------
-    UserError
-        If the core cannot run the job, or does not show its parts.
+    `stage` is called with the name of each step as it begins. A job that the core cannot run is a `UserError`.
     """
     own = roofline_of(spec)
     own.check(spec, job)

@@ -1,4 +1,4 @@
-"""SAIF, the Switching Activity Interchange Format: nets of a module with their toggles, and the file of its ports."""
+"""SAIF, the Switching Activity Interchange Format: toggles of a module's nets, and the file of its ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...golden.errors import UserError
 
 ROOT = "TOP"
-"""Instance around the module, as Verilator writes it."""
+"""Instance around the module in Verilator's files."""
 
 _LINE = re.compile(
     r"^\s*(?:\((?:INSTANCE (?P<instance>\S+)|NET)"
@@ -21,21 +21,19 @@ _DURATION = re.compile(r"^\(DURATION (\d+)\)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Saif:
-    """Activity of the nets of a module and of those inside.
+    """Activity of a module's nets and of those inside.
 
     Parameters
     ----------
     head : str
         Lines before the first instance.
     module : str
-        Name of the module.
     duration : int
-        Time, in the file's unit.
+        Time in the file's unit.
     toggles : dict of str to tuple of int
-        Changes of each bit by name of the net, least significant bit first; by path, with a dot between the levels,
-        of a net inside.
+        Toggles of each bit, least significant first, by net name; for inner nets by path, levels separated by dots.
     lines : dict of str to tuple of str
-        What the file says of each bit.
+        The file's line of each bit.
     """
 
     head: str
@@ -46,19 +44,7 @@ class Saif:
 
     @classmethod
     def of(cls, text: str, module: str) -> Saif:
-        """Read what Verilator wrote of a design.
-
-        Parameters
-        ----------
-        text : str
-        module : str
-            Name of the module.
-
-        Raises
-        ------
-        UserError
-            If the module or the duration is not there.
-        """
+        """Read Verilator's SAIF of a module; without the module or the duration it is a `UserError`."""
         head, _, body = text.partition("(INSTANCE ")
         _, found, nets = body.partition(f"(INSTANCE {module}\n")
         duration = _DURATION.search(head)
@@ -89,13 +75,7 @@ class Saif:
         )
 
     def only(self, nets: Collection[str]) -> str:
-        """Write the file anew with some of its nets.
-
-        Parameters
-        ----------
-        nets : collection of str
-            Their names.
-        """
+        """Format the file with these nets only."""
         lines = [f"   {line}" for name in nets for line in self.lines[name]]
         return "\n".join(
             [self.head, f"(INSTANCE {ROOT}", f" (INSTANCE {self.module}", "  (NET", *lines, "  )", " )", ")", ")", ""]

@@ -1,4 +1,4 @@
-"""Runs of a compiled core: a memory, lists of commands, and their results."""
+"""Session of a compiled core: a memory, lists of commands, and their results."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .process import Simulator
 Bytes = NDArray[np.uint8]
 
 LARGEST_MEMORY = 1 << 40
-"""Bytes that a memory has at most."""
+"""Largest memory in bytes."""
 SMALLEST_MEMORY = 4096
 ALL_BYTES = 0b1111
-"""Strobes of a register's bytes with which all of it is written."""
+"""Write strobes for a whole register."""
 _AW_ORDERS = ("any", "with_w", "behind_w")
 """In the order of the harness's codes."""
 
@@ -31,31 +31,31 @@ class Dram:
     Parameters
     ----------
     latency, jitter : int
-        Cycles from the acceptance of a read to its first beat, and from a burst's last written beat to the answer: at
-        least `latency`, at most `jitter` more, uniformly.
+        Cycles from the acceptance of a read to its first beat, and from a burst's last written beat to its response:
+        `latency` plus 0 to `jitter`, uniformly distributed.
     duty : float
-        Fraction of cycles in which a port moves a beat when it has one to move; reads and writes share it.
+        Fraction of cycles in which a port with a pending beat moves it; shared by reads and writes.
     outstanding : int
-        Bursts a port accepts before the first is answered, reads and writes each, at most 64.
+        Outstanding bursts of a port, reads and writes each, at most 64.
     stall_ar, stall_aw, stall_w, stall_r, stall_b, stall_control : float
-        Probability in each cycle that a channel holds back; `stall_control` is the control port's master.
+        Probability in each cycle that a channel stalls; `stall_control` is for the master of the control port.
     hazards : bool
-        Whether a burst that overlaps another one in flight, which AXI does not order, ends the run.
+        End the run if a burst overlaps another one in flight, which AXI does not order.
     freeze : float
-        Probability in each cycle that a channel of a port, on its own, begins a pause.
+        Probability in each cycle that a channel of a port starts a pause.
     freeze_cycles : int
-        Longest pause; each is of 1 to so many cycles, uniformly.
+        Longest pause; lengths are uniform from 1.
     greedy : bool
-        One port's reads, or its writes, have the memory as long as they have a beat to move; the others starve.
+        The reads or the writes of one port hold the memory while they have pending beats; the others starve.
     aw_order : "any", "with_w" or "behind_w"
-        When a port takes the address of a write: at any time; once W is valid; behind the burst's last W. AXI allows
-        all of them.
+        When a port accepts a write address: at any time, once W is valid, or after the burst's last W. AXI allows all
+        three.
     late_answers : bool
-        Read data and responses go on to come in a reset, until its end.
+        Read data and responses continue to arrive during a reset, until it ends.
     probe : bool
-        The control port's master reads registers, also where there are none, while it waits.
+        The control port's master reads registers, and unmapped addresses, while it waits.
     noise : bool
-        Data and responses are random while they are not valid, so that no one can take them; otherwise they stay.
+        Data and responses are random while they are not valid; otherwise they keep their values.
     """
 
     latency: int = 100
@@ -93,36 +93,35 @@ class Dram:
 
     @classmethod
     def stressed(cls, share: float = 0.3) -> Dram:
-        """Make a memory of short latencies that holds back every channel with this probability."""
+        """Make a memory with short latencies, all of whose channels stall with this probability."""
         stalls: dict[str, Any] = {f"stall_{name}": share for name in ("ar", "aw", "w", "r", "b", "control")}
         return cls(latency=4, jitter=31, duty=0.8, **stalls)
 
     def lines(self) -> list[str]:
-        """Lines of the harness's script."""
+        """Lines for the harness."""
         values = vars(self) | {"aw_order": _AW_ORDERS.index(self.aw_order)}
         return [f"set {name} {float(value)}" for name, value in values.items()]
 
 
 class Session:
-    """Run of a compiled core: methods collect commands, `run` carries them out and goes on where the last run ended.
+    """Run of a compiled core: methods queue commands, `run` executes them and continues where the last run ended.
 
-    The core is a process of its own, which ends with the session, or with the process that made it.
+    The core is a process, which ends with the session or with its parent.
 
     Parameters
     ----------
     program : Path
         Program from `build.build`.
     memory : array of uint8, or int
-        The memory's bytes at the start; or its size, and it is zero. What is never touched takes no space.
+        Initial bytes of the memory, or the size of a zeroed one. Untouched pages take no space.
     dram : Dram
-        Behaviour of the memory, the same for all ports.
     seed : int
         Seed of latencies and stalls.
     mutant : int
-        Number of a fault of a core with faults in it; 0: none.
+        Number of the active fault in a core with faults; 0: none.
     power_up : int, optional
-        Seed of the contents of RAMs and of registers without reset at the start, see `hw.power_up`; 0: zeros. By
-        default it follows from `seed`, and is not 0.
+        Seed of the initial contents of RAMs and of registers without reset, see `hw.power_up`; 0: zeros. The default
+        follows from `seed` and is not 0.
     """
 
     def __init__(
@@ -152,30 +151,30 @@ class Session:
             self.load(0, memory)
 
     def region(self, address: int, count: int) -> None:
-        """Open bytes to the core: from the first region on, a beat that is in none is answered with a decode error."""
+        """Open bytes to the core; from the first region on, beats outside all regions are decode errors."""
         self._note(f"region {address} {count}")
 
     def write(self, offset: int, value: int, strobes: int = ALL_BYTES) -> None:
-        """Write a register, of which the lowest bit of `strobes` enables the lowest byte."""
+        """Write a register; bit 0 of `strobes` enables the lowest byte."""
         self._note(f"write {offset} {value & 0xFFFFFFFF} {strobes}")
 
     def read(self, offset: int) -> None:
-        """Read a register; its value is the next of the result's `reads`."""
+        """Read a register into the next item of the result's `reads`."""
         self._note(f"read {offset}")
 
     def wait(self, cycles: int, strict: bool = True) -> None:
-        """Run until the interrupt is high or the core is not busy, for at most so many cycles.
+        """Run until the interrupt is high or the core is idle, for at most `cycles`.
 
-        Reaching them is an error that ends the session, unless `strict` is false.
+        Reaching the limit ends the session with an error, unless `strict` is false.
         """
         self._note(f"{'wait' if strict else 'try_wait'} {cycles}")
 
     def cycles(self, cycles: int) -> None:
-        """Run for so many cycles."""
+        """Run for this number of cycles."""
         self._note(f"cycles {cycles}")
 
     def reset(self, cycles: int = 16) -> None:
-        """Hold the reset for so many cycles; a session that does not begin with it is reset first."""
+        """Hold the reset for this number of cycles; a session resets first in any case."""
         self._note(f"reset {cycles}")
 
     def load(self, address: int, data: NDArray[Any]) -> None:
@@ -183,21 +182,21 @@ class Session:
         self._note(f"load {address} {self._input(data)}")
 
     def dump(self, address: int, count: int, name: str) -> None:
-        """Read bytes of the memory as the next result's `dumps[name]`."""
+        """Read bytes of the memory into the next result's `dumps[name]`."""
         if name in self._dumps:
             raise UserError(f"two dumps are called {name!r}: the second would replace the first")
         self._dumps[name] = f"dump{len(self._dumps)}.bin"
         self._note(f"dump {address} {count} {self._dumps[name]}")
 
     def shadow(self, image: NDArray[Any]) -> None:
-        """Set the image that the monitor shows, as it is now; from here on the monitor's beats update it."""
+        """Set the present image behind the monitor; the monitor's beats update it from here on."""
         if self._traced and image.nbytes != self._image:
             raise UserError(f"an image of {image.nbytes} bytes: those of the trace have {self._image}")
         self._image = image.nbytes
         self._note(f"shadow {self._input(image)}")
 
     def trace(self) -> None:
-        """Record the monitor's image after each batch or step from here on, as the rows of a result's `trace`."""
+        """Record the monitor's image after each batch or step from here on, as rows of a result's `trace`."""
         if self._traced:
             raise UserError("a session has one trace: start another session for the second")
         if not self._image:
@@ -206,31 +205,19 @@ class Session:
         self._note("trace trace.bin")
 
     def fault(self, kind: str, address: int, count: int, response: str) -> None:
-        """Answer beats that touch these bytes with an error from here on.
-
-        Parameters
-        ----------
-        kind : "read" or "write"
-        address, count : int
-        response : "slverr" or "decerr"
+        """Answer beats that touch these bytes with an error from here on: ``read`` or ``write``, ``slverr`` or
+        ``decerr``.
         """
         _check_fault(kind, response)
         self._note(f"fault {kind} {address} {count} {response}")
 
     def fault_in(self, kind: str, port: int, beats: int, response: str) -> None:
-        """Answer one beat of a port with an error: the one after `beats` - 1 others.
-
-        Parameters
-        ----------
-        kind : "read" or "write"
-        port, beats : int
-        response : "slverr" or "decerr"
-        """
+        """Answer the beat with this number, from 1, of a port with an error; see `fault`."""
         _check_fault(kind, response)
         self._note(f"fault_in {kind} {port} {beats} {response}")
 
     def no_faults(self) -> None:
-        """Answer without errors from here on."""
+        """Clear all faults."""
         self._note("no_faults")
 
     def waves(self, path: Path, period_ps: int = 10) -> None:
@@ -239,8 +226,8 @@ class Session:
         Parameters
         ----------
         path : Path
-            VCD or SAIF, as the program was built. A net's first toggle in SAIF may be its value at the start: Verilator
-            counts from zero.
+            VCD or SAIF, as the program was built. The first toggle of a net in SAIF may be its initial value, as
+            Verilator counts from zero.
         period_ps : int
             Clock period in ps, an even number.
         """
@@ -251,34 +238,33 @@ class Session:
         self._note("end_waves")
 
     def run(self, check: bool = True, timeout: float | None = None) -> dict[str, Any]:
-        """Carry out the commands since the last run.
+        """Execute the commands since the last run.
 
         Parameters
         ----------
         check : bool
-            Raise an error that the harness finds; otherwise it is the result's `error`. It ends the session.
+            Raise an error of the harness; otherwise it is the result's `error`. It ends the session.
         timeout : float, optional
             Seconds after which the session is ended.
 
         Returns
         -------
         dict
-            ``cycles`` since the start, ``simulated`` of them in this run, ``seconds`` of this run, ``batches`` (or
-            steps, that the monitor showed since the start), ``updates`` (its beats), ``operations`` (cycles of this run
-            by the number of the operation at work, where the monitor shows it), ``reads`` and ``refused_writes``
-            (each ``offset``, ``value``, ``response``), ``waits`` (each ``cycles``, ``ended``: interrupt, idle or
-            timeout, of each port ``read_beats``, ``write_beats`` and ``due``: cycles in which a beat could be moved,
-            ``parts``: cycles in which each part was at work, where the monitor shows it), ``ports`` (since the start,
+            ``cycles`` since the start, ``simulated`` cycles and ``seconds`` of this run, ``batches`` (or steps shown by
+            the monitor since the start), ``updates`` (its beats), ``operations`` (cycles of this run by number of the
+            active operation), ``reads`` and ``refused_writes`` (each ``offset``, ``value``, ``response``), ``waits``
+            (each ``cycles``, ``ended``: interrupt, idle or timeout, for each port ``read_beats``, ``write_beats`` and
+            ``due``: cycles with a pending beat, ``parts``: active cycles of each part), ``ports`` (since the start,
             each ``read_beats``, ``write_beats``, ``read_bursts``, ``write_bursts``, ``faulty_beats``, ``duty``: beats a
-            cycle in which one could be moved, ``use``: beats a cycle, ``most_reads``, ``most_writes``: bursts in flight
-            at once, ``longest_read``, ``longest_write``: beats of a burst), ``bad_responses`` (each ``cycle``,
-            ``port``, ``kind``, ``response``, ``address`` of its burst, as the core took them), ``error``, ``dumps``
-            (name to bytes), ``trace``: bytes, a row for each batch or step of this run, or nothing.
+            cycle with a pending beat, ``use``: beats a cycle, ``most_reads``, ``most_writes``: outstanding bursts,
+            ``longest_read``, ``longest_write``: beats of a burst), ``bad_responses`` (each ``cycle``, ``port``,
+            ``kind``, ``response``, ``address`` of the burst, in the order in which the core received them), ``error``,
+            ``dumps`` (name to bytes), ``trace``: bytes, a row for each batch or step of this run, or None.
 
         Raises
         ------
         UserError
-            If the core breaks a rule of the protocol, does not finish, or a command is impossible.
+            If the core breaks a rule of the protocol or does not finish, or a command is impossible.
         """
         if self._simulator is None:
             first = next((line for line in self.commands if line.split()[0] != "load"), "")
@@ -299,7 +285,6 @@ class Session:
         return result
 
     def _new_rows(self, file: Path) -> Bytes:
-        """Read the rows of the trace that this run has added."""
         found = np.fromfile(file, np.uint8, offset=self._rows * self._image) if file.exists() else np.empty(0, np.uint8)
         rows = found.size // self._image
         self._rows += rows

@@ -1,4 +1,4 @@
-"""Fine-tuning jobs of cores: which core runs a method, and how its job runs in integers and on the core."""
+"""Fine-tuning jobs of cores: the core for a method, and how its job runs in integers and on the core."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from .playing import HostJob, Played, played_on_golden
 from .session import Dram
 
 DEFAULT_CORE = "small"
-"""Preset of a core for a job."""
+"""Default preset of a core for a job."""
 CORE_ENGINES = ("rtl", "golden-core")
-"""Engines of `fabtune tune` that run a job on a core behind the integers."""
+"""Engines of `fabtune tune` that run a job on a core after the integers."""
 HELD_OUT = 200
-"""Held-out samples whose logits are compared at the end, at most."""
+"""Most held-out samples whose logits are compared at the end."""
 Stage = Callable[[str], None]
 """Called with the name of each step of a simulation as it begins."""
 
@@ -43,12 +43,12 @@ def silent(stage: str) -> None:
 
 
 class CoreTuner(ABC):
-    """Jobs of a core, in ``sim/cores/CORE/tune.py``.
+    """Fine-tuning jobs of a core, in ``sim/cores/CORE/tune.py``.
 
     Attributes
     ----------
     methods : collection of str
-        Methods of `fabtune tune` whose jobs the core runs.
+        Methods of `fabtune tune` that the core runs.
     """
 
     methods: ClassVar[Collection[str]]
@@ -57,18 +57,15 @@ class CoreTuner(ABC):
     def job(self, tuning: Any, spec: Any) -> tuple[HostJob[Any], NDArray[np.integer]]:
         """Make the job for the host driver, before it runs in integers, and held-out samples for the logits.
 
-        Raises
-        ------
-        UserError
-            If the core cannot run it.
+        A job that the core cannot run is a `UserError`.
         """
 
     @abstractmethod
     def adopt(self, tuning: Any, result: Any, spec: Any, job: Any, played: Played) -> bool:
-        """Put the updates of a core into a job and its result; tell whether they differ from the integers'."""
+        """Put the core's parameters into a job and its result; return whether they differ from the integers'."""
 
     def place(self, spec: Any, job: Any, golden: Played, played: Played) -> str | None:
-        """Find where in its step a core first differs from golden; None where only the recordings tell."""
+        """Describe the first difference within a step; None if only the recordings tell."""
         return None
 
     def run(
@@ -90,11 +87,9 @@ class CoreTuner(ABC):
             From `spec_for`.
         stage : Stage
         dram : Dram, optional
-            Behaviour of the core's memory.
-        seed : int
-            Seed of the memory's randomness.
+            Behaviour of the core's memory, with randomness from `seed`.
         **progress
-            See the tuning's own ``run``.
+            Passed to the tuning's ``run``.
 
         Returns
         -------
@@ -130,7 +125,7 @@ class CoreTuner(ABC):
 
 
 class Tuner(CoreTuner):
-    """Jobs of a core for a network of layers, its room's ``TUNER``."""
+    """Jobs of a core for networks of layers, its ``TUNER``."""
 
     @abstractmethod
     def spec_for(
@@ -147,27 +142,19 @@ class Tuner(CoreTuner):
         byte_inputs : bool
             Samples are bytes.
         preset : str
-            Preset of the core, for this network.
-
-        Raises
-        ------
-        UserError
-            If there is no such preset, or the core cannot run the job.
+            Preset of the core; an unknown one, or a job that it cannot run, is a `UserError`.
         """
 
     @abstractmethod
     def untuned(
         self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str
     ) -> tuple[NetworkCoreSpec, HostJob[Any]]:
-        """Make the spec and a job whose start loads a network; see `infer`."""
+        """Make the spec, and a job that loads a network; see `infer`."""
 
     def infer(self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str, stage: Stage = silent) -> Inference:
-        """Run samples through a network, whose adapters have this rank, on the compiled core of a preset.
+        """Run samples through a network, with adapters of this rank, on the compiled core.
 
-        Raises
-        ------
-        UserError
-            If there is no such preset, or the core cannot run the network.
+        An unknown preset, or a network that it cannot run, is a `UserError`.
         """
         spec, job = self.untuned(tuned, rank, samples, preset)
         device = simulated_core(spec, None, 0, stage)
@@ -179,7 +166,7 @@ class Tuner(CoreTuner):
 
 
 class TransformerTuner(CoreTuner):
-    """Jobs of a core for transformers, which it loads; its room's ``TRANSFORMER_TUNER``."""
+    """Jobs of a core for transformers, its ``TRANSFORMER_TUNER``."""
 
     @abstractmethod
     def spec_for(self, settings: ZoSettings, preset: str = DEFAULT_CORE) -> Any:
@@ -187,13 +174,7 @@ class TransformerTuner(CoreTuner):
 
 
 def preset_of(core: type[CoreSpec], name: str) -> dict[str, Any]:
-    """Copy the parameters of a preset of a core.
-
-    Raises
-    ------
-    UserError
-        If there is no such preset.
-    """
+    """Copy the parameters of a core's preset; an unknown one is a `UserError`."""
     if name not in core.presets:
         raise UserError(f"there is no core {name!r}; there are: {', '.join(core.presets)}")
     return dict(core.presets[name])
@@ -206,7 +187,6 @@ class Inference:
     Parameters
     ----------
     spec : NetworkCoreSpec
-        The core.
     logits : array of int64, (n, classes)
         Q8.16.
     cycles : int
@@ -219,28 +199,22 @@ class Inference:
 
 
 class Federation(Protocol):
-    """A core's ``FEDERATION``, in ``sim/cores/CORE/federated.py``: clients that are cores."""
+    """Federated clients that are simulated cores; a core's ``FEDERATION`` in ``sim/cores/CORE/tune.py``."""
 
     def spec_for(self, network: Network, byte_inputs: bool, generator: PezoSpec, preset: str) -> NetworkCoreSpec:
         """Make the spec of a preset for a network and a generator."""
 
     def in_order(self, spec: Any, network: Network, config: FederatedConfig, stage: int) -> FederatedConfig:
-        """Give a federation that cuts the network at a stage the order in which the core perturbs parameters."""
+        """Give a federation that cuts the network at a stage the core's order of perturbations."""
 
     def clients(
         self, spec: Any, frozen: Sequence[StageIntegers], config: FederatedConfig, owned: Sequence[Samples], seed: int
     ) -> Sequence[Any]:
-        """Make a simulated core for the samples of each client, see `golden.train.federated.client`."""
+        """Make a simulated core for each client's samples, see `golden.train.federated.client`."""
 
 
 def federation() -> Federation:
-    """Find the first core in the registry of which a federation's clients can be.
-
-    Raises
-    ------
-    UserError
-        If there is none.
-    """
+    """First core in the registry that can be a federated client; a `UserError` if there is none."""
     parts = (spec.part("sim", "tune", "FEDERATION") for spec in CORES.values())
     found: Federation | None = next((part for part in parts if part), None)
     if found is None:
@@ -249,13 +223,7 @@ def federation() -> Federation:
 
 
 def transformer_tuner_of(method: str) -> TransformerTuner:
-    """Find the first core in the registry that runs a method's jobs on transformers.
-
-    Raises
-    ------
-    UserError
-        If there is none.
-    """
+    """First core in the registry that runs a method on transformers; a `UserError` if there is none."""
     found: TransformerTuner | None = _first("TRANSFORMER_TUNER", method)
     if found is None:
         raise UserError(f"no core runs the jobs of {method} on transformers")
@@ -263,13 +231,7 @@ def transformer_tuner_of(method: str) -> TransformerTuner:
 
 
 def tuner_of(method: str) -> Tuner:
-    """Find the first core in the registry that runs a method's jobs.
-
-    Raises
-    ------
-    UserError
-        If there is none.
-    """
+    """First core in the registry that runs a method; a `UserError` if there is none."""
     found: Tuner | None = _first("TUNER", method)
     if found is None:
         raise UserError(f"no core runs the jobs of {method}")
@@ -277,6 +239,5 @@ def tuner_of(method: str) -> Tuner:
 
 
 def _first(name: str, method: str) -> Any:
-    """Find the first tuner of a core that runs a method's jobs; None where there is none."""
     parts = (spec.part("sim", "tune", name) for spec in CORES.values())
     return next((part for part in parts if part and method in part.methods), None)
