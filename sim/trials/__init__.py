@@ -1,1 +1,1 @@
-"""Trials of compiled cores: short jobs on hostile buses, commands near every limit, both also with faults in a core."""
+"""Stress tests of compiled cores: short jobs on fault-injecting buses, commands near limits, also on faulty cores."""

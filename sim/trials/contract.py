@@ -1,4 +1,4 @@
-"""Contract of the trials with a core: jobs, settings and their limits, wrong inputs; each core's room answers."""
+"""Contract of a core's stress tests: jobs, settings and their limits, wrong inputs."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ Variation = TypeVar("Variation")
 
 @dataclass(frozen=True, eq=False)
 class Ending:
-    """Command with one thing at a limit, and how it must end.
+    """Command at a limit, and its expected end.
 
     Parameters
     ----------
     name : str
         What is at the limit.
     command : IntEnum, optional
-        By default `Trials.command`. It runs behind those of `Trials.loads`, or behind the ones before it.
+        By default `Trials.command`. It follows those of `Trials.loads` that come before it.
     error : IntEnum, optional
-        None where the command ends without one.
+        None without an error.
     value : int
-        Offending value, place or address.
+        Offending value, position or address.
     images : dict of str to array of uint8
-        Images in place of `Trials.images`, or beside them, by the setting that has their address.
+        Images beside or in place of `Trials.images`, by address setting.
     settings : dict of str to int
-        Settings that are not the usual ones.
+        Settings that differ from the usual ones.
     """
 
     name: str
@@ -50,22 +50,22 @@ class Ending:
 def order_ending(
     words: tuple[int, ...], settings: Mapping[str, int], error: IntEnum | None = None, value: int = 0
 ) -> Ending:
-    """Make the ending of an order list of these words."""
+    """Make the ending of a sample schedule with these words."""
     order = np.array(words, "<u4").view(np.uint8)
     return Ending(f"{words}, {settings}", None, error, value, {"order": order}, settings)
 
 
 class Trials(Protocol[Core, Variation]):
-    """Trials of a core, its room's ``TRIALS``; a variation holds the settings of a job.
+    """Stress tests of a core, its ``TRIALS`` in ``sim/cores/CORE/trials.py``; a variation holds the settings of a job.
 
     Attributes
     ----------
     command : IntEnum
-        Command that runs an order list, with which each setting is tried.
+        Command that reads a sample schedule; each setting is tried with it.
     loads : tuple of IntEnum
         Commands that load a network before it.
     keeps : bool
-        The network stays where a command ends in an error behind its start; else it must be loaded again.
+        The network survives errors after a command's start; otherwise it has to be loaded again.
     """
 
     command: ClassVar[IntEnum]
@@ -74,73 +74,67 @@ class Trials(Protocol[Core, Variation]):
 
     @abstractmethod
     def job(self, spec: Core, seed: int, variation: Variation) -> ShortJob:
-        """Make a job with golden's results; the seed is that of its numbers."""
+        """Make a job with golden's results, from random numbers of this seed."""
 
     @abstractmethod
     def short(self, spec: Core) -> dict[str, Variation]:
-        """List jobs that together reach every part of the core, by name."""
+        """Jobs by name that together reach every part of the core."""
 
     @abstractmethod
     def random(self, spec: Core, rng: np.random.Generator) -> Variation:
         """Draw a job with random settings and more data."""
 
     def edge(self, spec: Core) -> dict[str, Variation]:
-        """List jobs whose values lie at edges that random values rarely show, by name."""
+        """Jobs by name with values at edges that random values rarely reach."""
         return {}
 
     def long(self, spec: Core) -> dict[str, Variation]:
-        """List jobs of very many steps, by name."""
+        """Jobs by name with very many steps."""
         return {}
 
     @abstractmethod
     def usual(self, spec: Core) -> dict[str, int]:
-        """Make settings which the core does not refuse: all that are no addresses, and the addresses of `images`."""
+        """Accepted settings: all but addresses, and the addresses of `images`."""
 
     def images(self, spec: Core) -> dict[str, Bytes]:
-        """Make the images without which the core begins no job, by the setting that has their address.
+        """Images that every job needs, by address setting.
 
-        The ones that `loads` read have addresses of `usual`, at which no other access of a trial is.
+        Those that `loads` read have addresses in `usual`, which no other access of a test reaches.
         """
         return {}
 
     def ends(self, spec: Core, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """List how a command that is not refused may end where every access but those to `images` is an error.
+        """Ends of an accepted command, beside memory errors, if all accesses but those to `images` fail.
 
-        Beside the memory's error: the error's name and value, an empty name where there is none.
+        Each is the error's name and value; the name is empty without an error.
         """
         yield from ()
 
     @abstractmethod
     def limits(self, spec: Core) -> set[int]:
-        """Numbers at which settings of the core end."""
+        """Limits of the core's settings."""
 
     def together(self, spec: Core, values: Sequence[int]) -> Iterator[dict[str, int]]:
-        """Make settings that are at a limit together, of values around all limits, for `command`."""
+        """Settings that reach a limit together, from values around all limits, for `command`."""
         yield from ()
 
     @abstractmethod
     def entries(self, spec: Core) -> Iterator[Ending]:
-        """Make order lists with one entry at a limit."""
+        """Sample schedules with one entry at a limit."""
 
     def wrong_inputs(self, spec: Core) -> Iterator[Ending]:
-        """Make images that the core must refuse, beside order lists: each with one thing that is wrong."""
+        """Other inputs with one error, which the core must refuse."""
         yield from ()
 
 
 def told_address(spec: CoreSpec, address: int) -> int:
-    """Give what `error_address` tells of a burst: of one beyond the address bits these, and the bit above them."""
+    """`error_address` of a burst; beyond the address bits it has these bits and the one above."""
     beyond = address >> spec.address != 0
     return address % (1 << spec.address) | beyond << spec.address
 
 
 def trials_of(spec: CoreSpec) -> Trials[Any, Any]:
-    """Find the trials of a core in its room.
-
-    Raises
-    ------
-    UserError
-        If there are none.
-    """
+    """Find a core's stress tests; a core without them is a `UserError`."""
     found: Trials[Any, Any] | None = spec.part("sim", "trials", "TRIALS")
     if found is None:
         raise UserError(f"{spec.name} has no trials, and cannot be mutated as a whole")

@@ -1,4 +1,4 @@
-"""Parameters and samples of short jobs: multiples of a grain, so that sums lie half-way, and random samples."""
+"""Parameters and samples of short jobs: multiples of a grain, whose sums lie half-way between numbers, and random ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...golden.models.network import Network
 from ...golden.nn.arithmetic.forward import StageIntegers
 
 HALF = 1 << Q4_12.fraction - 1
-"""A half in Q4.12: of parameters that are multiples of it every second sum lies half-way between two of Q8.16."""
+"""Half in Q4.12: with parameters that are multiples of it, every second sum lies half-way between two of Q8.16."""
 
 
 def in_grains(frozen: Sequence[StageIntegers], grain: int) -> list[StageIntegers]:
@@ -20,16 +20,16 @@ def in_grains(frozen: Sequence[StageIntegers], grain: int) -> list[StageIntegers
 
 
 def multiples(parameters: Integers, grain: int) -> Integers:
-    """Round parameters in Q4.12 to multiples of a power of two."""
+    """Round Q4.12 parameters to multiples of a power of two."""
     return (grain * np.rint(parameters / grain)).astype(np.int64).clip(Q4_12.minimum, Q4_12.maximum + 1 - grain)
 
 
 def samples_of(network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator) -> Integers:
-    """Draw samples as the core reads them: bytes, or Q8.16 between about -1.4 and 1.4."""
+    """Draw samples in the core's format: bytes, or Q8.16 between about -1.4 and 1.4."""
     shape = (samples, *network.input_shape)
     return rng.integers(0, 256, shape) if byte_inputs else rng.integers(-90_000, 90_000, shape)
 
 
 def between(rng: np.random.Generator, low: float, high: float) -> float:
-    """Draw a number between two of any size: each doubling is as likely as another."""
+    """Draw a log-uniform number."""
     return float(np.exp(rng.uniform(np.log(low), np.log(high))))

@@ -1,4 +1,4 @@
-"""Commands with one thing at a limit, as a script of driver calls, and the error in which each must end."""
+"""Commands at a limit, as a script of driver calls with expected errors."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .refusals import LIMIT, usual_settings
 
 
 def ending_findings(program: Path, spec: CoreSpec, endings: Iterable[Ending], mutant: int = 0) -> list[str]:
-    """Run commands on a compiled core with a network, and list those that end otherwise than they must.
+    """Run commands on a compiled core and describe those that end unexpectedly.
 
-    The network is that of `Trials.images`, of the command's own images, or of zeros. It is loaded anew where its images
-    change, and where an error has removed it. No beat in the upper half of the memory can be accessed.
+    The network comes from the command's images, from `Trials.images`, or is zeros. It is loaded again if its images
+    change, or after an error if this removes it. Accesses to the upper half of the memory are decode errors.
 
     Parameters
     ----------
     program : Path
-        The core, from `build.build`.
+        Program from `build.build`.
     spec : CoreSpec
     endings : iterable of Ending
-        Such as `Trials.entries` and `Trials.wrong_inputs` of the core.
+        Such as `Trials.entries` and `Trials.wrong_inputs`.
     mutant : int
         See `Session`.
     """

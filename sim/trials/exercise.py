@@ -1,4 +1,4 @@
-"""Exercise of a core for campaigns of faults: jobs, commands and inputs near every limit, hostile buses."""
+"""Fault campaign of a core: jobs, commands and inputs near every limit, fault-injecting buses."""
 
 from __future__ import annotations
 
@@ -18,36 +18,30 @@ from .refusals import refusal_findings
 from .register_words import register_findings
 
 TRIALS = 80
-"""Hostile buses."""
+"""Number of fault-injecting buses."""
 RANDOM_JOBS = 64
-"""Jobs with random settings: late, for faults that only rare values show."""
+"""Number of jobs with random settings; they come late, for faults that only rare values show."""
 _SLACK = 10_000
-"""Cycles by which a command of a core with a fault may be longer than twice that of the core: then it hangs."""
+"""A faulty core hangs if a command exceeds twice the correct core's cycles by this number."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of a core that has a fault with the core without.
+    """Comparison of a faulty core with the correct one.
 
     Parameters
     ----------
     kind : str
-        What sees the fault.
+        Kind of test.
     differs : callable
-        Says what is different with the fault of a number; nothing where all is the same.
+        Describes the difference for a fault's number; empty without one.
     """
 
     kind: str
     differs: Callable[[int], str]
 
     def difference(self, mutant: int) -> str:
-        """Tell what a fault changes; nothing where it changes nothing.
-
-        Parameters
-        ----------
-        mutant : int
-            Number of the fault.
-        """
+        """Describe the difference or error caused by a fault; empty without one."""
         try:
             return self.differs(mutant)
         except UserError as problem:
@@ -55,21 +49,20 @@ class Comparison:
 
 
 class Exercise:
-    """Comparisons of a core that has a fault with the core without, which runs each before it is given.
+    """Comparisons of a faulty core with the correct one, which passes each of them first.
 
     Parameters
     ----------
     program : Path
-        The core, from `build.build`, with faults.
+        Core with faults, from `build.build`.
     spec : CoreSpec
-        Its parameters.
     seed : int
         Seed of jobs, commands and buses.
 
     Raises
     ------
     UserError
-        In `quick` and `long`, if the core without a fault is wrong.
+        In `quick` and `long`, if the core without a fault fails.
     """
 
     def __init__(self, program: Path, spec: CoreSpec, seed: int) -> None:
@@ -78,7 +71,7 @@ class Exercise:
         self._calm = {name: calm_run(program, job) for name, job in self._jobs.items()}
 
     def quick(self) -> Iterator[Comparison]:
-        """Give what takes seconds: jobs that reach every part, and commands near the limits."""
+        """Comparisons that take seconds: jobs that reach every part, and commands near limits."""
         program, spec, seed = self._program, self._spec, self._seed
         # the shortest job first: most faults are seen by any
         for name in sorted(self._jobs, key=lambda name: self._calm[name].cycles):
@@ -90,7 +83,7 @@ class Exercise:
             yield self._checked("wrong input", lambda mutant: ending_findings(program, spec, wrong, mutant))
 
     def long(self) -> Iterator[Comparison]:
-        """Give what takes minutes: all refusals, jobs at edges, hostile buses, random jobs and long ones."""
+        """Comparisons that take minutes: all refusals, edge jobs, fault-injecting buses, random and long jobs."""
         program, spec, seed = self._program, self._spec, self._seed
         yield self._checked("refusals", lambda mutant: refusal_findings(program, spec, seed, mutant))
         yield from self._further("edge job", edge_jobs(spec, seed))
@@ -103,7 +96,7 @@ class Exercise:
         yield from self._further("long job", long_jobs(spec, seed))
 
     def _checked(self, kind: str, findings: Callable[[int], Iterable[str]]) -> Comparison:
-        """Make a comparison with golden, which the core itself must pass."""
+        """Make a comparison with golden; the correct core must pass it."""
         for found in findings(0):
             raise UserError(f"{self._spec.name} without a fault: {found}")
         return Comparison(kind, lambda mutant: next(iter(findings(mutant)), ""))

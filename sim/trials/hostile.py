@@ -1,8 +1,9 @@
-"""Trials of a compiled core on a hostile bus: a short job is right or ends in the right error, and then one is right.
+"""Stress test of a compiled core on a fault-injecting bus: a short job is right or ends in the right error; the next
+one is right.
 
-The memory answers late, in any order between channels and ports, holds channels back for long, lets ports starve, and
-gives errors on any beat. Buffers lie anywhere, and what is in none cannot be touched. A reset comes at any time, or a
-soft reset, which waits for what is on the bus. All of it follows from a seed.
+The memory answers late, in any order between channels and ports, stalls channels for long, starves ports, and gives
+errors on any beat. Buffers have random addresses, and accesses outside them are errors. Resets come at any time; a soft
+reset waits for outstanding bursts. All follows from a seed.
 """
 
 from __future__ import annotations
@@ -24,36 +25,36 @@ from ..compiled.session import Dram
 from .contract import trials_of
 
 LIMIT = 50_000_000
-"""Cycles after which a command hangs."""
+"""Limit of a command in cycles."""
 _SAME_TIME = 2
-"""Cycles between two bad responses within which either may be the first that the core sees."""
+"""Cycles between two error responses within which the core may see either first."""
 _SOON = 40
-"""Cycles within which a command is still being checked, or has just begun."""
+"""Cycles from a command's start within which its settings are checked."""
 Adversity = Literal["none", "fault", "region", "reset", "soft reset"]
 
 
 @dataclass(frozen=True)
 class CalmRun:
-    """Figures of a job on a memory without faults, from which places of faults are drawn.
+    """Figures of a job on a memory without faults, from which faults are drawn.
 
     Parameters
     ----------
     buffers : tuple of int
-        Bytes of each.
+        Sizes in bytes.
     reads, writes : tuple of int
         Beats of each port.
     commands : int
-        Commands of the job and of loading the network.
+        Commands, loads of the network included.
     cycles : int
-        Clock cycles of all of them.
+        Clock cycles of all commands.
     simulated : int
-        Clock cycles of the run, accesses to registers included.
+        Clock cycles of the run, register accesses included.
     values : tuple of int
-        All that was read from registers: among these the cycles that the core counted.
+        All register values that were read, cycle counts included.
     shown : tuple of int
-        What the monitor showed: beats, then cycles of each part at work, then of each operation.
+        Counts of the monitor: beats, then active cycles of each part, then of each operation.
     contents : tuple of bytes
-        Each buffer at the end, also where no driver reads it.
+        Each buffer at the end.
     """
 
     buffers: tuple[int, ...]
@@ -69,7 +70,7 @@ class CalmRun:
 
 @dataclass(frozen=True)
 class Trial:
-    """Result of a trial.
+    """Result of a stress test.
 
     Parameters
     ----------
@@ -77,9 +78,9 @@ class Trial:
     adversity : "none", "fault", "region", "reset" or "soft reset"
         An error on one beat; on all beats of a region; a reset; a soft reset.
     ended : str
-        End of the first job: ``right``, the name of an error, ``reset`` or ``soft reset``.
+        End of the first job: ``right``, an error's name, ``reset`` or ``soft reset``.
     findings : list of str
-        What was wrong; nothing where the core is right.
+        Errors of the core; empty if it is right.
     cycles : int
         Clock cycles simulated.
     """
@@ -92,12 +93,7 @@ class Trial:
 
 
 def hostile_dram(rng: np.random.Generator) -> Dram:
-    """Draw the behaviour of a memory.
-
-    Parameters
-    ----------
-    rng : Generator
-    """
+    """Draw a memory's behaviour."""
     latency = int(rng.choice([1, 4, 30, 100, 300, 1000]))
     stalls: dict[str, Any] = {
         f"stall_{name}": float(rng.choice([0, 0, 0.3, 0.7, 0.95])) for name in ("ar", "aw", "w", "r", "b", "control")
@@ -118,19 +114,7 @@ def hostile_dram(rng: np.random.Generator) -> Dram:
 
 
 def calm_run(program: Path, job: ShortJob) -> CalmRun:
-    """Run a job on a memory without faults.
-
-    Parameters
-    ----------
-    program : Path
-        The core, from `build.build`.
-    job : ShortJob
-
-    Raises
-    ------
-    UserError
-        If the job is not right.
-    """
+    """Run a job on a memory without faults; a job that differs from golden is a `UserError`."""
     device = SimulatedDevice(program, limit=LIMIT)
     before, wrong = _run(device, job)
     if wrong:
@@ -150,23 +134,10 @@ def calm_run(program: Path, job: ShortJob) -> CalmRun:
 
 
 def calm_difference(program: Path, job: ShortJob, calm: CalmRun, limit: int = LIMIT, mutant: int = 0) -> str:
-    """Run a job as `calm_run` did, and tell the first difference, if there is one.
+    """Run a job as `calm_run` does and describe the first difference from its figures; empty without one.
 
-    Parameters
-    ----------
-    program, job
-        As for `calm_run`.
-    calm : CalmRun
-        From it.
-    limit : int
-        Cycles after which a command hangs.
-    mutant : int
-        See `SimulatedDevice`.
-
-    Raises
-    ------
-    UserError
-        If the core breaks a rule of its buses, or hangs.
+    `limit` is that of a command in cycles, `mutant` as in `SimulatedDevice`. A broken bus rule or a hang is a
+    `UserError`.
     """
     device = SimulatedDevice(program, limit=limit, mutant=mutant)
     _, wrong = _run(device, job)
@@ -183,7 +154,7 @@ def calm_difference(program: Path, job: ShortJob, calm: CalmRun, limit: int = LI
 
 
 def _run(device: SimulatedDevice, job: ShortJob) -> tuple[int, list[str]]:
-    """Load the network and run the whole job: cycles before, and what differs from golden."""
+    """Load the network and run the whole job; return the cycles before it, and its differences from golden."""
     driver = job.driver(device)
     before = device.simulated
     job.load(driver)
@@ -204,27 +175,23 @@ def run_trial(
     limit: int = LIMIT,
     mutant: int = 0,
 ) -> Trial:
-    """Run a job on a hostile bus, then again without faults, and list what is wrong.
+    """Run a job on a fault-injecting bus, then again without faults, and list errors.
 
     Parameters
     ----------
     program : Path
-        The core, from `build.build`.
+        Program from `build.build`.
     job : ShortJob
     calm : CalmRun
-        From `calm_run`, with the same program and job.
+        From `calm_run` with the same program and job.
     seed : int
-        Seed of all that happens.
+        Seed of all random choices.
     dram : Dram, optional
         Behaviour of the memory, by default drawn.
     limit : int
-        Cycles after which a command hangs.
+        Limit of a command in cycles.
     mutant : int
         See `SimulatedDevice`.
-
-    Returns
-    -------
-    Trial
     """
     rng = np.random.default_rng(seed)
     drawn = hostile_dram(rng)
@@ -259,7 +226,7 @@ def run_trial(
 
 
 def _prepare(device: SimulatedDevice, adversity: str, calm: CalmRun, rng: np.random.Generator) -> None:
-    """Draw where it happens, and tell the device."""
+    """Draw the fault or reset and give it to the device."""
     kind = str(rng.choice(["read", "write"]))
     response = str(rng.choice(["slverr", "decerr"]))
     if adversity == "fault":
@@ -281,25 +248,16 @@ def _prepare(device: SimulatedDevice, adversity: str, calm: CalmRun, rng: np.ran
 
 
 def not_reset(device: SimulatedDevice) -> list[str]:
-    """List what each core's registers hold where it is not as after a reset."""
+    """Describe all shell registers that do not have their reset values."""
     kept = [item for item in SHELL if item.name != SIGNATURE]
     found = [(item, device.read(item.offset)) for item in kept]
     return [f"{item.name} is {value:#x} after a soft reset" for item, value in found if value != item.reset]
 
 
 def wrong_error(error: CoreError, responses: list[dict[str, Any]]) -> list[str]:
-    """Compare an error with the first bad response that the core took.
+    """Compare an error with the first error response that the core received, of `bad_responses` in `Session.run`.
 
-    Parameters
-    ----------
-    error : CoreError
-    responses : list of dict
-        ``bad_responses`` of a session, see `Session.run`.
-
-    Returns
-    -------
-    list of str
-        What is wrong; nothing where kind, response and the burst's address are right.
+    Returned is a description; nothing if kind, response and burst address are right.
     """
     if not responses:
         return [f"{error} without a bad response"]

@@ -1,4 +1,4 @@
-"""Jobs of a core's trials by name, of all that its room varies."""
+"""Jobs of a core's stress tests by name."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .contract import trials_of
 
 
 class Jobs(Mapping[str, ShortJob]):
-    """Jobs by name; each is made when it is asked for.
+    """Jobs by name, made on access.
 
     Parameters
     ----------
     spec : CoreSpec
     seed : int
-        Of the first job; the next ones have the numbers behind it.
+        Seed of the first job; the others have the next numbers.
     variations : mapping
-        What each job varies, by name.
+        Variation of each job, by name.
     """
 
     def __init__(self, spec: CoreSpec, seed: int, variations: Mapping[str, Any]) -> None:
@@ -43,30 +43,21 @@ class Jobs(Mapping[str, ShortJob]):
 
 
 def short_jobs(spec: CoreSpec, seed: int = 1) -> Jobs:
-    """Make jobs that together reach every part of a core; `seed` is that of the first."""
+    """Jobs that together reach every part of a core; `seed` is that of the first."""
     return Jobs(spec, seed, trials_of(spec).short(spec))
 
 
 def edge_jobs(spec: CoreSpec, seed: int) -> Jobs:
-    """Make jobs whose values lie at edges, for what random values rarely show."""
+    """Jobs with values at edges that random values rarely reach."""
     return Jobs(spec, seed, trials_of(spec).edge(spec))
 
 
 def long_jobs(spec: CoreSpec, seed: int) -> Jobs:
-    """Make jobs of very many steps, for counters and addresses."""
+    """Jobs with very many steps, for counters and addresses."""
     return Jobs(spec, seed, trials_of(spec).long(spec))
 
 
 def random_jobs(spec: CoreSpec, seed: int, count: int) -> Jobs:
-    """Make jobs with random settings and more data, for what only rare values show.
-
-    Parameters
-    ----------
-    spec : CoreSpec
-    seed : int
-        Of the settings, and of each job.
-    count : int
-        How many.
-    """
+    """Jobs with random settings and more data, for rare values; settings and jobs follow from `seed`."""
     trials, rng = trials_of(spec), np.random.default_rng([seed, count])
     return Jobs(spec, seed + 1000, {f"random {number}": trials.random(spec, rng) for number in range(count)})

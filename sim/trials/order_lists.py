@@ -1,4 +1,4 @@
-"""Order lists of zeroth-order jobs with one entry at a limit."""
+"""Sample schedules of zeroth-order jobs with one entry at a limit."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ HALVES = 0xAAAAAA, 0x555555, 0xAA000000, 0x55000000
 
 
 def step_entries(errors: type[IntEnum], labels: int) -> Iterator[Ending]:
-    """Make order lists of a zeroth-order job with one entry at a limit.
+    """Make sample schedules of a zeroth-order job with one entry at a limit.
 
-    Each bit of an index and of a label, the number of a step's samples, the bits that are to be 0, and every second bit
-    of a wrong entry at each place of two beats.
+    Covered are each bit of an index and of a label, the number of a step's samples, reserved bits, and wrong entries at
+    each position of two beats.
 
     Parameters
     ----------
     errors : type of IntEnum
-        The core's error codes.
+        Error codes of the core.
     labels : int
-        Labels that a sample can have.
+        Number of labels.
     """
     index, label, step = (errors[name] for name in ("BAD_INDEX", "BAD_LABEL", "BAD_STEP"))
     for bit in range(LABEL_BIT):
@@ -50,5 +50,5 @@ def step_entries(errors: type[IntEnum], labels: int) -> Iterator[Ending]:
 
 
 def edge_labels(classes: int) -> list[int]:
-    """List labels with each bit, and those at the limit."""
+    """Labels with a single bit, and those at the limit."""
     return sorted({classes - 1, classes, 255, *(1 << bit for bit in range(8))})

@@ -1,7 +1,7 @@
-"""Trials of what a core makes of the contents that RAMs and registers without reset have at power-up: nothing.
+"""Tests that no result depends on the power-up contents of RAMs and of registers without reset.
 
-A read of a word that nothing has written since reset or load may happen, but its value must reach no result. So the
-same job is run from several contents, and all that leaves the core is compared.
+A core may read a word that has not been written since reset or load, but no result may depend on it. The same job runs
+from several contents, and all outputs of the core are compared.
 """
 
 from __future__ import annotations
@@ -16,19 +16,13 @@ from ..compiled.playing import ShortJob
 from .hostile import LIMIT
 
 SEEDS = (1, 2, 0)
-"""Seeds of the contents, see `hw.power_up`: random ones, others, and zeros."""
+"""Seeds of the contents, see `hw.power_up`: two random ones, and zeros."""
 
 
 def power_up_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS) -> list[str]:
-    """Run a job from several contents at power-up, and list what is not golden's or depends on them.
+    """Run a job from several power-up contents; describe differences from golden and from the first seed's run.
 
-    Parameters
-    ----------
-    program : Path
-        The core, from `build.build`.
-    job : ShortJob
-    seeds : sequence of int
-        Of the contents; the first is the one that others are compared with.
+    Compared with the first seed are cycles, register values and all buffers.
     """
     runs, findings = dict[int, dict[str, Any]](), list[str]()
     for seed in seeds:
@@ -45,10 +39,9 @@ def power_up_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS
 
 
 def unloaded_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS) -> list[str]:
-    """Run a job on a core that nothing was loaded into, load it, run it again, and list what is wrong then.
+    """Run a job on a core without a network, load it, run it again, and describe errors of the second run.
 
-    The first run computes with whatever the memories hold. It must end, without touching a byte outside of its buffers,
-    and leave nothing that a load does not replace.
+    The first run must end without accesses outside the buffers, and leave nothing that a load does not replace.
     """
     findings = []
     for seed in seeds:

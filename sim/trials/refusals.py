@@ -1,4 +1,4 @@
-"""Random commands with random settings, near every limit: the core refuses what golden refuses, and begins the rest."""
+"""Random commands and settings near every limit: the core refuses what golden refuses, and starts all others."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from ..compiled.session import ALL_BYTES, LARGEST_MEMORY, SMALLEST_MEMORY, Sessi
 from .contract import trials_of
 
 LIMIT = 100_000
-"""Cycles after which a command hangs; all end at their first access to the memory, if not before."""
+"""Limit of a command in cycles; all end at their first access to the memory, or before."""
 RANDOM_COMMANDS = 300
 _AT_ONCE = 100
-"""Commands of one run of the simulator, which keeps 100,000 responses that are errors."""
+"""Commands of one run of the simulator, which stores 100,000 error responses."""
 _WORD = 1 << 32
 _FIRST_ADDRESS = 0x0800_0000
-"""Lowest address of a buffer; no other setting is usually as large."""
+"""Lowest address of a buffer; no other usual setting is as large."""
 _LIMITS = {1, 4, 12, 16, 62, 63, 64, 256}
-"""Numbers at which settings end, of any core."""
+"""Limits of settings of all cores."""
 _STATUS, _ERROR = "status", ("error_address", "error_address_high")
 
 
 @dataclass(frozen=True)
 class _Attempt:
-    """A command and its bytes that are written, settings that are not the usual ones, a register that is read back."""
+    """Command, its written bytes, all settings and the changed ones, and a register that is read back."""
 
     written: int
     strobes: int
@@ -42,27 +42,25 @@ class _Attempt:
 
     @property
     def command(self) -> int:
-        """The command as the core takes it: bytes that are not written are 0."""
+        """Command as the core receives it: unwritten bytes are 0."""
         return self.written & enabled_bits(self.strobes)
 
 
 def refusal_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> Iterator[str]:
-    """Run commands on a core for which accesses to the memory are errors, and give what golden does not say.
+    """Run commands on a core without accessible memory and describe differences from golden.
 
-    The images can be read without which the core begins no job. They are loaded at first, and again behind a command
-    that was not refused, as this ends in an error; a refusal leaves the network as it is.
+    Images without which no job starts are readable. They are loaded first, and again after each accepted command, which
+    ends in an error; a refusal leaves the network.
 
-    Each command with each bit of each address that must be 0, and each other high bit of each address; images that end
-    with the address bits, or a beat earlier or later; settings that are at a limit `Trials.together`; every setting
-    with every bit, and values around every limit, in turn with each command that uses settings; `RANDOM_COMMANDS` with
-    several that are changed; each command with a bit of no command; commands of which only some bytes are written.
+    Covered are each command with each alignment bit and high bit of each address; images that end at, before and beyond
+    the address bits; settings from `Trials.together`; every setting with every bit and with values around every limit;
+    `RANDOM_COMMANDS` with several changed settings; unknown commands; partial writes of the command register.
 
     Parameters
     ----------
     program : Path
-        The core, from `build.build`.
+        Program from `build.build`.
     spec : CoreSpec
-        Its parameters.
     seed : int
     mutant : int
         See `Session`.
@@ -104,7 +102,7 @@ def _findings(spec: CoreSpec, attempts: Sequence[_Attempt], result: Mapping[str,
 
 
 def _finding(spec: CoreSpec, one: _Attempt, status: int, address: int, read: int, bad: set[tuple[str, int]]) -> str:
-    """Compare status, address and the register that was read back with golden."""
+    """Compare status, error address and a register with golden."""
     errors = spec.registers.errors
     code = status >> 8 & 0xFF
     found = (errors(code).name if code in set(errors) else str(code)) if code else "", address if code else 0
@@ -121,17 +119,7 @@ def _finding(spec: CoreSpec, one: _Attempt, status: int, address: int, read: int
 
 
 def write_settings(session: Session, core: CoreRegisters, settings: Mapping[str, int], written: dict[str, int]) -> None:
-    """Write all settings of a core, but for registers that have their value from before.
-
-    Parameters
-    ----------
-    session : Session
-    core : CoreRegisters
-    settings : mapping of str to int
-        All settings by name.
-    written : dict of str to int
-        Values of the registers; it is brought up to date.
-    """
+    """Write all settings of a core whose registers differ from `written`, which is updated."""
     for setting in core.settings:
         for name, value in setting.words(settings[setting.name]).items():
             if written.get(name) != value:
@@ -183,13 +171,13 @@ def _attempts(spec: CoreSpec, rng: np.random.Generator) -> list[_Attempt]:
 
 
 def usual_settings(spec: CoreSpec) -> dict[str, int]:
-    """Make settings that the core does not refuse."""
+    """Settings that the core accepts."""
     values = {name: _FIRST_ADDRESS * number for number, name in enumerate(spec.registers.setting_names, 1)}
     return values | trials_of(spec).usual(spec)
 
 
 def _edges(spec: CoreSpec) -> list[int]:
-    """List values around limits: of these registers, and powers of two."""
+    """Values around limits, and powers of two."""
     limits = _LIMITS | trials_of(spec).limits(spec)
     near = {limit + step for limit in limits for step in (-1, 0, 1)} | {1 << bit for bit in range(32)}
     return sorted(value for value in near if 0 <= value < _WORD)

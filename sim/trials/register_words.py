@@ -1,4 +1,4 @@
-"""Words at all addresses of a core's registers: each keeps every bit of its own, and answers as golden does."""
+"""Words at all register addresses: each register keeps every bit of its own and answers as golden does."""
 
 from __future__ import annotations
 
@@ -12,25 +12,14 @@ from ...golden.cores.core import CoreSpec
 from ..compiled.session import ALL_BYTES, SMALLEST_MEMORY, Session
 
 _ROUNDS = 2
-"""Random words of each address; behind each comes the one with all bits inverted."""
+"""Random words for each address; the inverted word follows each."""
 
 
 def register_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> list[str]:
-    """Write different words to all addresses, read all, and list what golden does not say.
+    """Write different words to all addresses, read all, and describe differences from golden.
 
-    First words are whole, then each address has one with each set of strobes of its bytes. Of a command and of a soft
-    reset no byte is written, so that none begins.
-
-    Parameters
-    ----------
-    program : Path
-        The core, from `build.build`.
-    spec : CoreSpec
-        Its parameters.
-    seed : int
-        Seed of the words.
-    mutant : int
-        See `Session`.
+    Whole words come first, then each address gets one with each set of byte strobes. Commands and soft resets are never
+    started. `seed` is that of the words, `mutant` as in `Session`.
     """
     registers, rng = spec.registers.map, np.random.default_rng(seed)
     commands = [register.offset for register in registers.accessed("W", "W1S")]
