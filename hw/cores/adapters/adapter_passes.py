@@ -30,6 +30,10 @@ class AdapterPasses(ABC):
     """Moves images of parameters: `load_frozen`, `load_adapters`, `save_adapters`, `address`, `done`, `read`, `write`.
     As of `hw.lora.job.parameter_transfer.ParameterTransfer`."""
 
+    @abstractmethod
+    def __init__(self, spec: Any) -> None:
+        """Make the components for a core with this spec."""
+
     @classmethod
     @abstractmethod
     def monitor_of(cls, spec: Any) -> Monitor:
