@@ -1,4 +1,4 @@
-"""Layers of an exported program: what its operators are by the arguments that ATen has for them."""
+"""Layers of an exported program, from the arguments of its ATen operators."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _NOT_SAVED = "a buffer that no state dict has: register it without persistent=Fa
 _PERMUTATIONS = frozenset(
     ("permute", "transpose", "t", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT", "adjoint")
 )
-"""Operators of ATen that give the axes of a tensor in another order."""
+"""ATen operators that permute the axes of a tensor."""
 
 
 class ExportedLayers(ExportedGraph):
-    """Walk over the operators of a program.
+    """Traversal of a program's operators.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class ExportedLayers(ExportedGraph):
     Attributes
     ----------
     node : Node
-        Operator that is imported.
+        Operator that is being imported.
     """
 
     def __init__(self, program: ExportedProgram, input_shape: Shape, name: str) -> None:
@@ -61,34 +61,34 @@ class ExportedLayers(ExportedGraph):
         return self.graph.finish()
 
     def sample(self, node: Node) -> Value:
-        """Take the sample, in the axes that all that reads it sees it in: those of maps if there are any."""
-        given = self._input_shape
-        axes: Axes | None = in_order(given)
+        """Sample in the axes that all readers use: those of maps, after leading views of the sample, if possible."""
+        module_shape = self._input_shape
+        axes: Axes | None = in_order(module_shape)
         passed = [node]
         while len(passed[-1].users) == 1 and _HANDLERS.get(title_of(reader := next(iter(passed[-1].users)))) in _VIEWS:
             shape, turn = shape_of(reader), _permutation_of(reader)
-            kept = shape[:1] == shape_of(node)[:1] and len(shape) > 1 and turn[:1] in ((), (0,))
-            if axes is None or not kept or reader.meta["val"].dtype != node.meta["val"].dtype:
+            keeps_samples = shape[:1] == shape_of(node)[:1] and len(shape) > 1 and turn[:1] in ((), (0,))
+            if axes is None or not keeps_samples or reader.meta["val"].dtype != node.meta["val"].dtype:
                 break
             axes = tuple(axes[at - 1] for at in turn[1:]) if turn else reshaped(axes, shape[1:])
             passed.append(reader)
         shape = shape_of(passed[-1])[1:]
         if axes is None or len(shape) not in (2, 3):
-            passed, shape, axes = [node], given, in_order(given)
+            passed, shape, axes = [node], module_shape, in_order(module_shape)
         described = with_height(shape)
         self.graph = LayerGraph(self.name, described)
         self.graph.state_names = {*self.program.state_dict}
         runs = [run for axis in axes for run in axis]
         outer, as_given = outer_first(runs), tuple(range(len(runs)))
-        if outer != as_given and described in (given, (given[0], 1, given[-1])):
+        if outer != as_given and described in (module_shape, (module_shape[0], 1, module_shape[-1])):
             raise UserError(
-                f"{self.name} permutes its samples of {' x '.join(map(str, given))}, and their sizes do not say "
+                f"{self.name} permutes its samples of {' x '.join(map(str, module_shape))}, and their sizes do not say "
                 "whether they are permuted already: take them with the channels first"
             )
-        if described != given or outer != as_given:
+        if described != module_shape or outer != as_given:
             sizes = tuple(runs[at][0] for at in outer)
             order = tuple(outer.index(at) for at in as_given)
-            self.graph.samples = ElementOrder(given, sizes, order, described)
+            self.graph.samples = ElementOrder(module_shape, sizes, order, described)
         value = Value(-1, described, in_order(shape))
         self.values |= dict.fromkeys(passed, value)
         return value
@@ -101,27 +101,27 @@ class ExportedLayers(ExportedGraph):
     def operator(self, node: Node, title: str, place: Place) -> Value | Weight:
         handler, self.node = _HANDLERS.get(title), node
         if handler is None:
-            own = [self.values[one] for one in node.all_input_nodes]
-            if own and all(isinstance(one, Weight) for one in own):
-                names = ", ".join(sorted(one.name or "a constant" for one in own))
+            operands = [self.values[source] for source in node.all_input_nodes]
+            if operands and all(isinstance(operand, Weight) for operand in operands):
+                names = ", ".join(sorted(operand.name or "a constant" for operand in operands))
                 reason = "store the result as a parameter, without pruning or parametrization"
                 raise place.error(f"computes with {names} alone: {reason}")
             raise place.error(f"has no hardware; supported: {SUPPORTED}")
-        found = handler(self, place, self.given(node))
-        if isinstance(found, Value) and found.padding is None and found.sizes != shape_of(node)[1:]:
-            raise place.error(f"gives {shape_of(node)[1:]}, which is followed as {found.sizes}")
-        return found
+        output = handler(self, place, self.given(node))
+        if isinstance(output, Value) and output.padding is None and output.sizes != shape_of(node)[1:]:
+            raise place.error(f"gives {shape_of(node)[1:]}, which is followed as {output.sizes}")
+        return output
 
     def weight(self, place: Place, kind: str, value: Any) -> Weight:
         """Argument that is a tensor of the module's state."""
-        found = needed(place, kind, value)
-        assert isinstance(found, Weight), "what `constant` makes"
-        if not found.name:
-            raise place.error(f"has a {kind} that is {found.unnamed}")
-        return found
+        constant = needed(place, kind, value)
+        assert isinstance(constant, Weight), "what `constant` makes"
+        if not constant.name:
+            raise place.error(f"has a {kind} that is {constant.unnamed}")
+        return constant
 
     def weight_or_none(self, place: Place, kind: str, value: Any) -> Weight | None:
-        """The same, if it is there."""
+        """Optional argument that is a tensor of the module's state."""
         return None if value is None else self.weight(place, kind, value)
 
 
@@ -129,12 +129,12 @@ Handler = Callable[[ExportedLayers, Place, Arguments], Value | Weight]
 
 
 def _permutation_of(node: Node) -> tuple[int, ...]:
-    """Numbers of the axes of its tensor that an operator gives, in order; empty if it is none that permutes."""
+    """Order of axes in the output of a permuting operator; empty for other operators."""
     if title_of(node).split(".")[1] not in _PERMUTATIONS:
         return ()
-    (given,) = node.all_input_nodes
-    # sizes that are all different say where each axis went
-    numbered = torch.empty(tuple(range(2, 2 + len(shape_of(given)))), device="meta")
+    (source,) = node.all_input_nodes
+    # axes with distinct sizes can be recognised in the output
+    numbered = torch.empty(tuple(range(2, 2 + len(shape_of(source)))), device="meta")
     assert isinstance(node.target, torch._ops.OpOverload), "has a title of ATen"
     return tuple(size - 2 for size in node.target(numbered, *node.args[1:], **node.kwargs).shape)
 
@@ -142,61 +142,66 @@ def _permutation_of(node: Node) -> tuple[int, ...]:
 # -- layers with weights -----------------------------------------------------------------------------------------------
 
 
-def _convolution(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    weights = walk.weight(place, "weight", given["weight"]), walk.weight_or_none(place, "bias", given["bias"])
-    if {*given["dilation"]} != {1}:
-        raise place.error(f"has a dilation of {given['dilation']}, not 1")
-    if given.get("transposed"):
+def _convolution(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+    weights = walk.weight(place, "weight", arguments["weight"]), walk.weight_or_none(place, "bias", arguments["bias"])
+    if {*arguments["dilation"]} != {1}:
+        raise place.error(f"has a dilation of {arguments['dilation']}, not 1")
+    if arguments.get("transposed"):
         raise place.error("is transposed, which has no hardware")
-    padding = _padding(given["padding"], weights[0].sizes[2:])
-    return matching.convolution(walk.graph, place, given["input"], weights, given["groups"], given["stride"], padding)
+    padding = _padding(arguments["padding"], weights[0].sizes[2:])
+    return matching.convolution(
+        walk.graph, place, arguments["input"], weights, arguments["groups"], arguments["stride"], padding
+    )
 
 
 def _padding(value: Any, kernel: Shape) -> list[tuple[int, int]]:
-    """Zeros before and behind each axis."""
+    """Zeros before and after each axis."""
     if value == "same":
         return [((size - 1) // 2, size // 2) for size in kernel]
     return [(0, 0)] * len(kernel) if value == "valid" else [(zeros, zeros) for zeros in value]
 
 
-def _pad(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    mode, value, ends = given.get("mode", "constant"), given["value"], list(given["pad"])
+def _pad(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+    mode, value, ends = arguments.get("mode", "constant"), arguments["value"], list(arguments["pad"])
     filled = str(value or mode) if mode != "constant" or value else ""
-    # the last axis comes first
+    # pads start with the last axis
     rank = len(shape_of(walk.node))
-    sides = {rank - 1 - at: pair for at, pair in enumerate(zip(ends[::2], ends[1::2], strict=True))}
-    return matching.padded(walk.graph, place, given["self"], ends, sides, filled)
+    sides = {rank - 1 - number: pair for number, pair in enumerate(zip(ends[::2], ends[1::2], strict=True))}
+    return matching.padded(walk.graph, place, arguments["self"], ends, sides, filled)
 
 
-def _linear(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    weight, bias = walk.weight(place, "weight", given["weight"]), walk.weight_or_none(place, "bias", given["bias"])
-    return matching.product(walk.graph, place, given["input"], weight, bias, turned=False)
+def _linear(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+    weight, bias = (
+        walk.weight(place, "weight", arguments["weight"]),
+        walk.weight_or_none(place, "bias", arguments["bias"]),
+    )
+    return matching.product(walk.graph, place, arguments["input"], weight, bias, turned=False)
 
 
-def _matmul(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    first, second = given.first(2)
+def _matmul(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+    first, second = arguments.first(2)
     return matching.product(walk.graph, place, first, walk.weight(place, "weight", second), None)
 
 
-def _addmm(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
+def _addmm(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
     for factor in ("beta", "alpha"):
-        if given[factor] != 1:
-            raise place.error(f"has a factor of {given[factor]}")
-    bias, weight = walk.weight(place, "bias", given["self"]), walk.weight(place, "weight", given["mat2"])
-    return matching.product(walk.graph, place, given["mat1"], weight, bias)
+        if arguments[factor] != 1:
+            raise place.error(f"has a factor of {arguments[factor]}")
+    bias, weight = walk.weight(place, "bias", arguments["self"]), walk.weight(place, "weight", arguments["mat2"])
+    return matching.product(walk.graph, place, arguments["mat1"], weight, bias)
 
 
-def _batch_norm(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    if given.get("training"):
+def _batch_norm(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+    if arguments.get("training"):
         raise place.error("takes the statistics of a batch, not running ones")
     kinds = ("weight", "bias", "running_mean", "running_var")
-    weights = {kind: walk.weight_or_none(place, kind, given[kind]) for kind in kinds}
+    weights = {kind: walk.weight_or_none(place, kind, arguments[kind]) for kind in kinds}
     if weights["running_mean"] is None or weights["running_var"] is None:
         raise place.error("has no running statistics: track_running_stats=True is needed")
-    return matching.batch_norm(walk.graph, place, given["input"], weights, given["eps"])
+    return matching.batch_norm(walk.graph, place, arguments["input"], weights, arguments["eps"])
 
 
-def _statistics_of_a_batch(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
+def _statistics_of_a_batch(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
     raise place.of_layer.error("batch norm has no running statistics: track_running_stats=True is needed")
 
 
@@ -204,34 +209,34 @@ def _statistics_of_a_batch(walk: ExportedLayers, place: Place, given: Arguments)
 
 
 def _activation(made: Made) -> Handler:
-    return lambda walk, place, given: matching.activation(walk.graph, place, given, made)
+    return lambda walk, place, arguments: matching.activation(walk.graph, place, arguments, made)
 
 
-def _softmax(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
+def _softmax(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
     kind = place.operator.removeprefix("aten.").strip("_")
-    return matching.softmax(place, given["self"], given["dim"], kind)
+    return matching.softmax(place, arguments["self"], arguments["dim"], kind)
 
 
 def _pool(kind: type[AveragePool | MaxPool]) -> Handler:
-    def handler(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-        value, within = matching.map_of(walk.graph, place, given["self"], column=True)
-        size, dilation = placed(within, given["kernel_size"], 1), given.get("dilation", 1)
+    def handler(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+        value, within = matching.map_of(walk.graph, place, arguments["self"], column=True)
+        size, dilation = placed(within, arguments["kernel_size"], 1), arguments.get("dilation", 1)
         if placed(within, dilation, 1) != (1, 1):
             raise place.error(f"has a dilation of {dilation}, not 1")
-        divisor = given.get("divisor_override")
+        divisor = arguments.get("divisor_override")
         if divisor not in (None, prod(size)):
             raise place.error(f"divides by {divisor}, not by {prod(size)}")
-        stride = placed(within, given["stride"], 1) if given["stride"] else size
-        down, across = placed(within, given["padding"], 0)
+        stride = placed(within, arguments["stride"], 1) if arguments["stride"] else size
+        down, across = placed(within, arguments["padding"], 0)
         padding = down, down, across, across
-        return matching.pool(walk.graph, place, (value, within), kind, size, stride, padding, given["ceil_mode"])
+        return matching.pool(walk.graph, place, (value, within), kind, size, stride, padding, arguments["ceil_mode"])
 
     return handler
 
 
 def _adaptive(kind: type[AveragePool | MaxPool]) -> Handler:
-    def handler(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-        value, within = matching.map_of(walk.graph, place, given["self"])
+    def handler(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+        value, within = matching.map_of(walk.graph, place, arguments["self"])
         (height, width), (down, across) = value.shape[1:], placed(within, shape_of(walk.node)[2:], 1)
         if height % down or width % across:
             raise place.error(f"to {down} x {across} has windows of several sizes of {height} x {width}")
@@ -242,10 +247,10 @@ def _adaptive(kind: type[AveragePool | MaxPool]) -> Handler:
 
 
 def _reduced(kind: type[AveragePool | MaxPool]) -> Handler:
-    def handler(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
+    def handler(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
         (source,) = walk.node.all_input_nodes
-        dims = given["dim"] or range(len(shape_of(source)))
-        return matching.reduced(walk.graph, place, given["self"], dims, given["keepdim"], kind)
+        dims = arguments["dim"] or range(len(shape_of(source)))
+        return matching.reduced(walk.graph, place, arguments["self"], dims, arguments["keepdim"], kind)
 
     return handler
 
@@ -253,61 +258,61 @@ def _reduced(kind: type[AveragePool | MaxPool]) -> Handler:
 # -- sums and views ----------------------------------------------------------------------------------------------------
 
 
-def _add(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    if given["alpha"] != 1:
-        raise place.error(f"has a factor of {given['alpha']}")
-    both = given.first(2)
-    for one in both:
-        if isinstance(one, int | float):
-            raise place.error(f"of a constant, {one}, has no hardware")
-    if sum(isinstance(one, Weight) for one in both) == 1:
-        both = [walk.weight(place, "bias", one) if isinstance(one, Weight) else one for one in both]
+def _add(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+    if arguments["alpha"] != 1:
+        raise place.error(f"has a factor of {arguments['alpha']}")
+    both = arguments.first(2)
+    for operand in both:
+        if isinstance(operand, int | float):
+            raise place.error(f"of a constant, {operand}, has no hardware")
+    if sum(isinstance(operand, Weight) for operand in both) == 1:
+        both = [walk.weight(place, "bias", operand) if isinstance(operand, Weight) else operand for operand in both]
     return matching.added(walk.graph, place, *both)
 
 
-def _concatenation(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    return matching.concatenation(walk.graph, place, given["tensors"], given["dim"])
+def _concatenation(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+    return matching.concatenation(walk.graph, place, arguments["tensors"], arguments["dim"])
 
 
-def _view(walk: ExportedLayers, place: Place, given: Arguments) -> Value | Weight:
+def _view(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value | Weight:
     """Same elements in axes of other sizes."""
-    (value,), after = given.first(1), shape_of(walk.node)
+    (value,), after = arguments.first(1), shape_of(walk.node)
     if isinstance(value, Weight):
         axes = reshaped(value.axes, after)
         if axes is None:
             raise place.error(f"of {value.shown} is no view of it")
         return replace(value, axes=axes)
-    kept = shape_of(walk.node.all_input_nodes[0])[:1] == after[:1]
+    keeps_samples = shape_of(walk.node.all_input_nodes[0])[:1] == after[:1]
     shown = " x ".join(map(str, after))
-    return matching.viewed(walk.graph, place, value, after[1:] if kept else None, shown)
+    return matching.viewed(walk.graph, place, value, after[1:] if keeps_samples else None, shown)
 
 
-def _permuted(walk: ExportedLayers, place: Place, given: Arguments) -> Value | Weight:
-    (value,), turn = given.first(1), _permutation_of(walk.node)
+def _permuted(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value | Weight:
+    (value,), turn = arguments.first(1), _permutation_of(walk.node)
     if isinstance(value, Weight):
-        return replace(value, axes=tuple(value.axes[at] for at in turn))
+        return replace(value, axes=tuple(value.axes[axis] for axis in turn))
     return matching.permuted(walk.graph, place, value, turn)
 
 
-def _same(walk: ExportedLayers, place: Place, given: Arguments) -> Value | Weight:
+def _same(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value | Weight:
     before, after = (node.meta["val"].dtype for node in (walk.node.all_input_nodes[0], walk.node))
     if before != after:
         raise place.error(f"to {after} has no hardware")
-    (value,) = given.first(1)
+    (value,) = arguments.first(1)
     return value if isinstance(value, Weight) else matching.read(place, value, padded=True, host=True)
 
 
-def _slice(walk: ExportedLayers, place: Place, given: Arguments) -> Value | Weight:
-    """Slice of a whole axis, as ``x[:]`` writes it."""
-    if shape_of(walk.node) != shape_of(walk.node.all_input_nodes[0]) or given["step"] != 1:
+def _slice(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value | Weight:
+    """Slice of a whole axis, as written by ``x[:]``."""
+    if shape_of(walk.node) != shape_of(walk.node.all_input_nodes[0]) or arguments["step"] != 1:
         raise place.error("has no hardware but of a whole axis")
-    return _same(walk, place, given)
+    return _same(walk, place, arguments)
 
 
-def _dropout(walk: ExportedLayers, place: Place, given: Arguments) -> Value:
-    if given["train"]:
+def _dropout(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
+    if arguments["train"]:
         raise place.error("is active in evaluation mode: give it training=self.training")
-    return matching.read(place, given["input"], padded=True, host=True)
+    return matching.read(place, arguments["input"], padded=True, host=True)
 
 
 _TITLES: dict[Handler, str] = {
@@ -345,4 +350,4 @@ _HANDLERS: dict[str, Handler] = {
     f"aten.{title}": handler for handler, titles in _TITLES.items() for title in titles.split()
 } | {f"aten.{title}.default": _activation(made) for kind in ACTIVATIONS for title, made in kind.aten.items()}
 _VIEWS = frozenset((_view, _permuted, _same, _slice))
-"""Tensors that are the elements of another, in other axes."""
+"""Views: the elements of another tensor in other axes."""

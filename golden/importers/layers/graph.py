@@ -1,6 +1,6 @@
-"""Graph of layers as an importer finds it in a user's model, with weights, names and places.
+"""Graph of layers of a user's model, with weights, names and places.
 
-An importer adds layers one by one; `LayerGraph.finish` makes the description and its module of them.
+An importer adds layers one by one; `LayerGraph.finish` returns their description and module.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Weight(Constant):
     Parameters
     ----------
     axes : tuple
-        All its axes: it may be a view of the tensor.
+        All axes; the constant may be a view of the tensor.
     unnamed : str
-        What it is, where it has no name.
+        Description of a constant without name.
     memory : tuple of array
-        Parts of a file's tensors of which it is made, if its own tensor is a copy.
+        Arrays of the file from which the tensor was copied.
     """
 
     axes: Axes = ()
@@ -67,21 +67,20 @@ class Weight(Constant):
 
     @property
     def shown(self) -> str:
-        """Name, or what it is without one."""
+        """Name, or the description of an unnamed constant."""
         return self.name or self.unnamed
 
     @property
     def sizes(self) -> Shape:
-        """Sizes of its axes."""
         return tuple(prod(size for size, _ in axis) for axis in self.axes)
 
     @property
     def array(self) -> NDArray[Any]:
-        """Values in its axes."""
+        """Values in the axes."""
         return self.viewed(self.tensor.detach().cpu().numpy())
 
     def viewed(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of the tensor, or others in its place, in the axes."""
+        """Values of the tensor, or equally many others, in the axes."""
         flat = np.ascontiguousarray(values).reshape(-1)
         runs = [run for axis in self.axes for run in axis]
         strides = [stride * flat.itemsize for _, stride in runs]
@@ -94,21 +93,18 @@ class GraphLayer:
 
     Parameters
     ----------
-    layer : Layer
     sources : tuple of int
-        Numbers of the layers that it reads, -1 for the sample.
-    place : Place
+        Numbers of the input layers, -1 for the sample.
     tensors : dict of str to Tensor
-        By PyTorch's names: weight, bias, running_mean, running_var; those that it has.
+        By PyTorch's names, as far as present: weight, bias, running_mean, running_var.
     names : dict of str to str
-        Names of these tensors in the state of the model.
+        Names of these tensors in the model's state.
     eps : float
         Of a batch norm.
     scale : NormTensors, optional
-        The batch norm that the layer is in the model, with `names` of its tensors, where it could not be folded.
+        Tensors of a batch norm that could not be folded and became a depthwise layer; `names` are their names.
     order : ElementOrder, optional
-        Way from its weight, as it is in the model, to that of the layer, where they differ; of a batch norm from each
-        of its tensors.
+        From the model's weight to the layer's, if they differ; for a batch norm, from each of its tensors.
     """
 
     layer: Layer
@@ -122,13 +118,13 @@ class GraphLayer:
 
     def norm(self) -> NormTensors:
         """Tensors of a batch norm."""
-        arrays = {name: one.detach().cpu().double().numpy() for name, one in self.tensors.items()}
+        arrays = {name: tensor.detach().cpu().double().numpy() for name, tensor in self.tensors.items()}
         mean, variance = arrays["running_mean"], arrays["running_var"]
         return NormTensors(mean, variance, arrays.get("weight"), arrays.get("bias"), self.eps)
 
 
 class LayerGraph:
-    """Layers of a user's model in the order in which they run.
+    """Layers of a user's model in the order of execution.
 
     Parameters
     ----------
@@ -137,20 +133,20 @@ class LayerGraph:
     input_shape : tuple of int
         Shape of one sample.
     late : bool
-        Whether maps are flattened, once, before the first layer that reads a vector, and not where the model does it.
+        True: maps are flattened once, before the first layer that reads a vector. False: as in the model.
 
     Attributes
     ----------
     left_to_host : list of str
-        What the model does with the logits that no layer does: ``softmax``.
+        Operations on the logits without a layer: ``softmax``.
     replaced : set of int
-        Layers whose work others do, too: they go if no other layer reads them.
+        Layers whose work later layers include; they are dropped if unread.
     samples : ElementOrder, optional
-        Way from the model's samples to those of the description, where they differ.
+        From the model's samples to the description's, if they differ.
     read_otherwise : function of a value
-        Called with a value that is read as a map and is none.
+        Called with a value that is read as a map but is none.
     state_names : set of str
-        Names of all tensors of the model, of those that no layer has, too.
+        Names of all tensors of the model.
     """
 
     def __init__(self, name: str, input_shape: Shape, late: bool = False) -> None:
@@ -168,21 +164,19 @@ class LayerGraph:
     def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
         """Add a layer, and return its number.
 
-        A pool behind one of its kind becomes one that does both. An activation or a pool behind a concatenation becomes
-        one behind each of its parts, which is the same, and the concatenation of these. The earlier layer stays for its
-        other readers.
+        Two successive pools of one kind become a single pool. An activation or pool of a concatenation moves before the
+        concatenation, to each part. The earlier layer stays for other readers.
 
         Parameters
         ----------
-        layer : GraphLayer
         instead_of : int, optional
-            Layer that it does the work of, too. A rewrite of several operators into one layer is so right whatever else
-            the model does: the earlier layer stays as it is for those that read it, and goes if none does.
+            Layer whose work the new layer includes, for operators that together become one layer. The earlier layer
+            stays for other readers, and is dropped without them.
 
         Raises
         ------
         UserError
-            If it has weights that are not finite.
+            If a weight is not finite.
         """
         if isinstance(layer.layer, Activation):
             layer = replace(layer, layer=layer.layer.in_range())
@@ -214,47 +208,46 @@ class LayerGraph:
         order: ElementOrder | None = None,
         eps: float = 0.0,
     ) -> Value:
-        """Add a layer that reads these values.
+        """Add a layer that reads these values, and return its output.
 
         Parameters
         ----------
-        place : Place
-        layer : Layer
-        sources : sequence of Value
         shape : tuple of int
-            Shape of its outputs.
+            Shape of its output.
         axes : tuple
-            Axes of these in the model.
+            Axes of its output in the model.
         weights : mapping of str to Weight or None
             By PyTorch's names.
         order : ElementOrder, optional
-            Way from the model's weight to the layer's.
+            From the model's weight to the layer's.
         eps : float
             Of a batch norm.
 
         Raises
         ------
         UserError
-            If the outputs are too large, or the weight is another layer's, too.
+            If the output is too large, or another layer shares the weight.
         """
         if reason := excess(shape):
             raise place.error(f"gives outputs, of which each {reason}")
-        given = {kind: weight for kind, weight in weights.items() if weight is not None}
-        if "weight" in given and not isinstance(layer, BatchNorm):
-            self._check_memory(place, given["weight"])
-        tensors = {kind: weight.tensor for kind, weight in given.items()}
-        names = {kind: weight.name for kind, weight in given.items() if weight.name}
+        present = {kind: weight for kind, weight in weights.items() if weight is not None}
+        if "weight" in present and not isinstance(layer, BatchNorm):
+            self._check_memory(place, present["weight"])
+        tensors = {kind: weight.tensor for kind, weight in present.items()}
+        names = {kind: weight.name for kind, weight in present.items() if weight.name}
         read = tuple(source.layer for source in sources)
         number = self.add(GraphLayer(layer, read, place.of_layer, tensors, names, eps, order=order))
         return self.gives(number, shape, axes)
 
     def gives(self, number: int, shape: Shape, axes: Axes) -> Value:
-        """Outputs of a layer, of this shape, in these axes."""
+        """Output of a layer with this shape and these axes."""
         self._shapes[number] = shape
         return Value(number, shape, axes)
 
     def viewed(self, place: Place, value: Value) -> Value:
-        """Tensor in other axes: maps that become a vector are flattened, and a vector of maps can be maps again."""
+        """Tensor in other axes: maps seen as a vector are flattened; a flattened vector seen as maps becomes the maps
+        again.
+        """
         if self._late:
             return value
         if len(value.axes) == 1:
@@ -266,7 +259,7 @@ class LayerGraph:
         return value
 
     def flattened(self, place: Place, value: Value) -> Value:
-        """Tensor in the same axes, of a layer that gives a vector."""
+        """The same tensor as the output of a layer that gives a vector."""
         if len(value.shape) == 1:
             return value
         shape = (prod(value.shape),)
@@ -275,14 +268,14 @@ class LayerGraph:
         return value._replace(layer=self._flat[value.layer], shape=shape)
 
     def output(self, value: Value) -> None:
-        """Take a value as the model's output.
+        """Set the model's output.
 
         Raises
         ------
         UserError
-            If it is not what the last layer gives, as it gives it.
+            If it is not the unchanged output of the last layer.
         """
-        # a view of the last layer's outputs, such as a dropout, is they themselves
+        # views of the last layer's output, such as a dropout, are accepted
         if value.layer != len(self.layers) - 1 or value.padding is not None:
             raise UserError(f"{self.name} gives the outputs of a layer that is not the last one")
         if joined(value.runs) != joined([(prod(value.shape), 1)]):
@@ -292,14 +285,14 @@ class LayerGraph:
         self.left_to_host = [value.host] if value.host else []
 
     def finish(self) -> tuple[Network, NetworkModule]:
-        """Make the description, and the module with the weights in float32, in evaluation mode.
+        """Description, and its module with the weights in float32, in evaluation mode.
 
         A batch norm that cannot be folded becomes a depthwise convolution.
 
         Raises
         ------
         UserError
-            If the layers have no hardware, weights of another layer, or such as are not of its shape.
+            If the layers have no hardware, share weights, or have weights of a wrong shape.
         """
         self._drop_replaced()
         self._check_owners()
@@ -329,20 +322,19 @@ class LayerGraph:
         return network, module.eval()
 
     def _drop_replaced(self) -> None:
-        """Drop replaced layers that no other layer reads."""
-        kept: list[int] = []
+        numbers: list[int] = []
         read: set[int] = set()
         for number in reversed(range(len(self.layers))):
             if number not in self.replaced or number in read:
-                kept.append(number)
+                numbers.append(number)
                 read.update(self.layers[number].sources)
-        now = {-1: -1} | {number: at for at, number in enumerate(reversed(kept))}
-        self.layers = [self.layers[number] for number in reversed(kept)]
+        new_number = {-1: -1} | {number: position for position, number in enumerate(reversed(numbers))}
+        self.layers = [self.layers[number] for number in reversed(numbers)]
         for layer in self.layers:
-            layer.sources = tuple(now[source] for source in layer.sources)
+            layer.sources = tuple(new_number[source] for source in layer.sources)
 
     def _check_owners(self) -> None:
-        """Refuse a tensor of two layers: one memory, whatever its names are."""
+        """Refuse tensors of two layers that share memory."""
         owners: dict[int, list[tuple[Tensor, Place]]] = {}
         for layer in self.layers:
             for kind, tensor in layer.tensors.items():
@@ -356,7 +348,7 @@ class LayerGraph:
                 others.append((tensor, layer.place))
 
     def _check_memory(self, place: Place, weight: Weight) -> None:
-        """Refuse a weight of a file some value of which is in another layer's weight."""
+        """Refuse a weight whose values in the file overlap another layer's weight."""
         for part in weight.memory:
             for other, first in self._weights:
                 if first is not place and np.shares_memory(part, other):
@@ -366,9 +358,9 @@ class LayerGraph:
             self._weights.append((part, place))
 
     def _name_layers(self) -> None:
-        """Give each layer with tensors a title of its own: that of its weight, else the place's.
+        """Give each layer with tensors a unique title, from its weight's name or its place.
 
-        Tensors that the model does not have are named behind the title, so no other tensor may have such a name.
+        Tensors that the model lacks get names from the title, so no tensor of the model may have such a name.
         """
         names = self.state_names.union(*(layer.names.values() for layer in self.layers))
         if RESERVED in names:
@@ -379,8 +371,8 @@ class LayerGraph:
                 continue
             weight, others = layer.names.get("weight", ""), names.difference(layer.names.values())
             title = weight.removesuffix(".weight") if weight.endswith(".weight") else layer.place.title
-            behind = {one.rpartition(".")[0] for one in others if one.rpartition(".")[2] in TUNED_KINDS}
-            layer.place = replace(layer.place, title=unused(title, titles | behind))
+            used = {other.rpartition(".")[0] for other in others if other.rpartition(".")[2] in TUNED_KINDS}
+            layer.place = replace(layer.place, title=unused(title, titles | used))
             titles.add(layer.place.title)
 
     def _scale(self, layer: GraphLayer) -> None:
@@ -393,26 +385,26 @@ class LayerGraph:
         layer.tensors = {"weight": torch.from_numpy(parameters.weight), "bias": torch.from_numpy(parameters.bias)}
 
     def _network(self) -> Network:
-        layers, sources = tuple(one.layer for one in self.layers), tuple(one.sources for one in self.layers)
+        layers, sources = tuple(node.layer for node in self.layers), tuple(node.sources for node in self.layers)
         try:
             return Network(self.name, self.input_shape, layers, sources)
         except LayerError as mistake:
             place = self.layers[mistake.number].place
-            reason = re.sub(r"layers? (\d+)", lambda found: self.layers[int(found[1])].place.title, mistake.reason)
+            reason = re.sub(r"layers? (\d+)", lambda match: self.layers[int(match[1])].place.title, mistake.reason)
             raise place.error(place.title + reason) from None
 
 
 def _both(first: Layer, second: Pool) -> Pool | None:
-    """Pool that does the work of two of one kind, the first one without gaps between its windows; None without such."""
+    """Pool that does the work of two pools of one kind; None if no single pool can."""
     if not isinstance(first, MaxPool | AveragePool) or type(first) is not type(second):
         return None
     gaps = any(step > size for step, size in zip(first.stride, first.size, strict=True))
     if gaps or any(first.padding) or any(second.padding):
         return None
-    down, across = ((second.size[at] - 1) * first.stride[at] + first.size[at] for at in (0, 1))
+    down, across = ((second.size[axis] - 1) * first.stride[axis] + first.size[axis] for axis in (0, 1))
     if isinstance(second, AveragePool):
         return AveragePool((down, across))
-    rows, columns = (first.stride[at] * second.stride[at] for at in (0, 1))
+    rows, columns = (first.stride[axis] * second.stride[axis] for axis in (0, 1))
     return MaxPool((down, across), (rows, columns))
 
 
@@ -423,15 +415,15 @@ def _overlap(first: Tensor, second: Tensor) -> bool:
 def _load(child: nn.Module, layer: GraphLayer) -> None:
     """Copy a layer's tensors into its module."""
     parameters: Mapping[str, Tensor | None] = {**dict(child.named_parameters()), **dict(child.named_buffers())}
-    for name, own in parameters.items():
-        given = layer.tensors.get(name)
-        if given is not None and name == "weight" and layer.order is not None and layer.scale is None:
-            given = torch.from_numpy(np.array(layer.order.taken(given.detach().cpu().numpy())))
-        if given is not None and own is not None:
-            if given.shape != own.shape:
-                raise layer.place.error(f"has a {name} of {tuple(given.shape)}, not of {tuple(own.shape)}")
+    for name, target in parameters.items():
+        tensor = layer.tensors.get(name)
+        if tensor is not None and name == "weight" and layer.order is not None and layer.scale is None:
+            tensor = torch.from_numpy(np.array(layer.order.taken(tensor.detach().cpu().numpy())))
+        if tensor is not None and target is not None:
+            if tensor.shape != target.shape:
+                raise layer.place.error(f"has a {name} of {tuple(tensor.shape)}, not of {tuple(target.shape)}")
             with torch.no_grad():
-                own.copy_(given)
+                target.copy_(tensor)
         elif name in ("weight", "bias"):
             child.register_parameter(name, None)
     if isinstance(child, nn.BatchNorm1d | nn.BatchNorm2d):

@@ -1,7 +1,7 @@
-"""Operators of any model as layers of a description, or refused at their place.
+"""Operators of any model as layers of a description; operators without a layer are refused at their place.
 
-A rewrite of two operators into one layer, such as of a product and the sum of a parameter, adds that layer *instead of*
-the earlier one (`LayerGraph.add`), which stays for those that read it. Nothing that is there is changed.
+If two operators become one layer, such as a product and the sum of a parameter, the layer is added *instead of* the
+earlier layer (`LayerGraph.add`), which stays for other readers. Existing layers are never changed.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from .axes import (
 from .graph import LayerGraph, Weight
 
 Within = tuple[int, ...]
-"""Which of a layer's height and width a tensor has, see `axes.spatial`."""
+"""Axes of a tensor among height and width, see `axes.spatial`."""
 
 
 def read(place: Place, value: Any, padded: bool = False, host: bool = False) -> Value:
-    """Argument that depends on the sample; with zeros around it, or left to the host, only for what says so."""
+    """Argument that depends on the sample; padding, or an operation left to the host, must be permitted."""
     if not isinstance(value, Value):
         shown = value.shown if isinstance(value, Weight) else value
         raise place.error(f"reads {shown}, which is no output of a layer")
@@ -67,9 +67,9 @@ def read(place: Place, value: Any, padded: bool = False, host: bool = False) -> 
 def map_of(
     graph: LayerGraph, place: Place, given: Any, padded: bool = False, column: bool = False
 ) -> tuple[Value, Within]:
-    """Argument as a map, and which of its layer's height and width it has.
+    """Argument as a map, with its axes among height and width.
 
-    A map of one row may be seen as a column only by a layer that says so.
+    With `column`, a map of one row may also be seen as a column.
     """
     value = read(place, given, padded)
     if len(value.sizes) not in (2, 3):
@@ -87,7 +87,7 @@ def map_of(
 
 
 def _maps(value: Value, within: Within, shape: Shape) -> dict[str, Any]:
-    """Shape and axes of a layer's maps that have these of height and width, and what they read."""
+    """Arguments of `LayerGraph.put` for a layer that reads a map and outputs maps with the same axes."""
     return {"sources": [value], "shape": shape, "axes": in_order((shape[0], *(shape[axis] for axis in within)))}
 
 
@@ -107,24 +107,22 @@ def convolution(
 
     Parameters
     ----------
-    given : Value
     weights : tuple
-        Weight of (outputs, inputs of a group, sizes of the kernel), and bias.
-    groups : int
+        Weight (outputs, inputs of a group, sizes of the kernel), and bias.
     stride : sequence of int
-        One number, or one for each axis.
+        One number, or one per axis.
     padding : sequence of pair of int
-        Zeros before and behind each axis, beside those of the value.
+        Zeros before and after each axis, added to the value's own padding.
     """
     weight, bias = weights
     channels, inner, *sizes = weight.sizes
     if weight.axes != in_order(weight.sizes):
         raise place.error("has a weight whose axes are permuted")
     value = read(place, given, padded=True)
-    own = {"weight": weight, "bias": bias}
+    constants = {"weight": weight, "bias": bias}
     plain = value.padding is None and not any(map(any, padding))
     if weight.sizes == (groups, 1, 1, 1) and value.sizes == (groups, 1, 1) and plain:
-        return _scaled(graph, place, value, own)
+        return _scaled(graph, place, value, constants)
     value, within = map_of(graph, place, value, padded=True)
     if len(sizes) != len(within):
         form = "out, in, height, width" if len(within) == 2 else "out, in, size"
@@ -146,27 +144,27 @@ def convolution(
     if min(shape) < 1:
         raise place.error(f"has a kernel of {kernel}, which does not fit {value.shape} with a padding of {around}")
     order = None if len(within) == 2 else ElementOrder.reshaped(weight.sizes, (channels, inner, *kernel))
-    return graph.put(place, layer, **_maps(value, within, shape), weights=own, order=order)
+    return graph.put(place, layer, **_maps(value, within, shape), weights=constants, order=order)
 
 
 def _windows(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> tuple[int, int]:
-    """Windows of a map down and across."""
+    """Number of windows of a map, down and across."""
     beyond = sum(padding[:2]), sum(padding[2:])
     sides = zip(shape[1:], size, beyond, stride, strict=True)
-    down, across = ((side + more - own) // step + 1 for side, own, more, step in sides)
+    down, across = ((side + more - window) // step + 1 for side, window, more, step in sides)
     return down, across
 
 
 def _around(value: Value, within: Within, padding: Sequence[Pair]) -> Sides:
-    """Zeros around a map, those that the value has and others before and behind each axis."""
-    own = dict(zip(within, padding, strict=True))
-    more = (*own.get(1, (0, 0)), *own.get(2, (0, 0)))
+    """Zeros around a map: its own padding plus those before and after each axis."""
+    by_axis = dict(zip(within, padding, strict=True))
+    more = (*by_axis.get(1, (0, 0)), *by_axis.get(2, (0, 0)))
     top, bottom, left, right = (sum(pair) for pair in zip(value.padding or (0, 0, 0, 0), more, strict=True))
     return top, bottom, left, right
 
 
 def _scaled(graph: LayerGraph, place: Place, value: Value, weights: dict[str, Weight | None]) -> Value:
-    """Add a depthwise convolution of a vector that is seen as maps of one value."""
+    """Add a depthwise convolution of a vector seen as maps of one value."""
     if not spatial(value.axes, value.shape):
         if not value.in_order:
             raise place.error("reads the elements of a vector in another order")
@@ -186,7 +184,7 @@ def vector_of(graph: LayerGraph, place: Place, given: Any) -> Value:
 def product(
     graph: LayerGraph, place: Place, given: Any, weight: Weight, bias: Weight | None, turned: bool = True
 ) -> Value:
-    """Add a product of a vector and a matrix of (inputs, outputs), or if it is not turned of (outputs, inputs)."""
+    """Add a product of a vector and a matrix of (inputs, outputs); if not `turned`, of (outputs, inputs)."""
     value, shape = vector_of(graph, place, given), tuple(weight.tensor.shape)
     if len(shape) != 2:
         raise place.error(f"has a weight of {shape}, which is no matrix")
@@ -202,20 +200,20 @@ def product(
         if added is None:
             raise place.error(f"has a bias of {bias.sizes}, which is not one for each of {outputs} outputs")
         bias = added
-    # the weight's columns stand in the order of the tensor's elements, which may be another than the layer's
+    # the weight's columns follow the tensor's elements, whose order may differ from the layer's
     runs = value.axes[0]
     sizes, elements = tuple(size for size, _ in runs), outer_first(runs)
     order = None
     if turned:
         order = ElementOrder(shape, (*sizes, outputs), (len(sizes), *elements), (outputs, inputs))
     elif elements != tuple(range(len(runs))):
-        order = ElementOrder(shape, (outputs, *sizes), (0, *(1 + at for at in elements)), (outputs, inputs))
+        order = ElementOrder(shape, (outputs, *sizes), (0, *(1 + axis for axis in elements)), (outputs, inputs))
     weights = {"weight": weight, "bias": bias}
     return graph.put(place, Linear(outputs), [value], (outputs,), in_order((outputs,)), weights, order)
 
 
 def batch_norm(graph: LayerGraph, place: Place, given: Any, weights: dict[str, Weight | None], eps: float) -> Value:
-    """Add a batch norm of running statistics."""
+    """Add a batch norm with running statistics."""
     value, order = read(place, given), None
     if len(value.axes) == 1:
         value = graph.flattened(place, value)
@@ -233,7 +231,7 @@ def batch_norm(graph: LayerGraph, place: Place, given: Any, weights: dict[str, W
 
 
 def activation(graph: LayerGraph, place: Place, given: Arguments, made: Made) -> Value:
-    """Add the activation that an operator's arguments make: the first is its input, others are numbers or absent."""
+    """Add the activation of an operator; its first argument is the input, others are numbers or absent."""
     (source,) = given.first(1)
 
     def number(name: str) -> Any:
@@ -260,7 +258,7 @@ def pool(
     padding: Sides = (0, 0, 0, 0),
     ceil_mode: bool = False,
 ) -> Value:
-    """Add a pool of what `map_of` gave."""
+    """Add a pool over a map from `map_of`."""
     value, within = read_map
     shape = value.shape
     if any(padding) and kind is AveragePool:
@@ -285,31 +283,31 @@ def pool(
 
 
 def _rounded_up(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> Sides:
-    """Padding with which windows reach as far as with ceil_mode; none begins behind the map."""
-    found = list(padding)
-    for at, (side, own, step) in enumerate(zip(shape[1:], size, stride, strict=True)):
-        before, behind = padding[2 * at : 2 * at + 2]
-        windows = -(-(side + before + behind - own) // step) + 1
+    """Padding with the same windows as ceil_mode; no window starts after the map."""
+    rounded = list(padding)
+    for axis, (side, window, step) in enumerate(zip(shape[1:], size, stride, strict=True)):
+        before, after = padding[2 * axis : 2 * axis + 2]
+        windows = -(-(side + before + after - window) // step) + 1
         windows -= (windows - 1) * step >= side + before
-        found[2 * at + 1] = max(behind, (windows - 1) * step + own - side - before)
-    return found[0], found[1], found[2], found[3]
+        rounded[2 * axis + 1] = max(after, (windows - 1) * step + window - side - before)
+    return rounded[0], rounded[1], rounded[2], rounded[3]
 
 
 def reduced(
     graph: LayerGraph, place: Place, given: Any, dims: Sequence[int], keep: bool, kind: type[AveragePool | MaxPool]
 ) -> Value:
-    """Add a mean or the largest of whole axes of a map, in any view of it."""
+    """Add a mean or maximum over whole axes of a map, in any view of the map."""
     value = read(place, given)
     rank = len(value.axes) + 1
-    over = sorted({at % rank for at in dims})
-    window = window_over([value.axes[at - 1] for at in over if at], value.shape)
+    over = sorted({number % rank for number in dims})
+    window = window_over([value.axes[number - 1] for number in over if number], value.shape)
     if not over or over[0] == 0 or window is None:
         raise place.error(f"is over {over}, not over a map's height and width")
     pooled = value.shape[0], value.shape[1] // window[0], value.shape[2] // window[1]
     axes = tuple(
-        () if at in over else after_window(axis, value.shape, pooled)
-        for at, axis in enumerate(value.axes, start=1)
-        if keep or at not in over
+        () if number in over else after_window(axis, value.shape, pooled)
+        for number, axis in enumerate(value.axes, start=1)
+        if keep or number not in over
     )
     if window == (1, 1):
         return graph.viewed(place, value._replace(axes=axes))
@@ -320,7 +318,7 @@ def reduced(
 
 
 def viewed(graph: LayerGraph, place: Place, given: Any, shape: Shape | None, shown: str) -> Value:
-    """View of a value in another shape, without the batch; refused if there is none."""
+    """View of a value in another shape, without the batch; refused if impossible."""
     value = read(place, given, host=True)
     fits = shape is not None and min(shape, default=1) > 0 and prod(shape) == prod(value.sizes)
     axes = reshaped(value.axes, shape) if fits and shape is not None else None
@@ -330,36 +328,35 @@ def viewed(graph: LayerGraph, place: Place, given: Any, shape: Shape | None, sho
 
 
 def permuted(graph: LayerGraph, place: Place, given: Any, turn: Sequence[int]) -> Value:
-    """View of a value with its axes in this order, the batch first."""
+    """View of a value with its axes in another order; the batch stays first."""
     value = read(place, given, host=True)
     if [*turn][:1] != [0] or sorted(turn) != list(range(len(value.axes) + 1)):
         raise place.error(f"by {[*turn]} of {value.sizes} has no hardware: it moves the samples of a batch")
-    return graph.viewed(place, value._replace(axes=tuple(value.axes[at - 1] for at in turn[1:])))
+    return graph.viewed(place, value._replace(axes=tuple(value.axes[axis - 1] for axis in turn[1:])))
 
 
 def padded(
     graph: LayerGraph, place: Place, given: Any, ends: Sequence[int], sides: dict[int, tuple[int, int]], filled: str
 ) -> Value:
-    """Zeros around a map, which the convolution that reads it has.
+    """Map with zeros around, for the convolution that reads it.
 
     Parameters
     ----------
-    given : Value
     ends : sequence of int
         Numbers of zeros for messages.
     sides : dict of int to pair of int
-        The same by number of the axis, the batch being 0.
+        Numbers of zeros by axis; the batch is axis 0.
     filled : str
-        What is around instead of zeros, for messages; empty for zeros.
+        Other padding values, for messages; empty for zeros.
     """
     if filled:
         raise place.error(f"pads with {filled}, not with zeros")
     if min(ends, default=0) < 0:
         raise place.error(f"has a negative padding, {[*ends]}")
     value, within = map_of(graph, place, given, padded=True)
-    if any(any(pair) for at, pair in sides.items() if not 2 <= at < 2 + len(within)):
+    if any(any(pair) for axis, pair in sides.items() if not 2 <= axis < 2 + len(within)):
         raise place.error(f"pads more than height and width, {[*ends]}")
-    padding = _around(value, within, [sides.get(at, (0, 0)) for at, _ in enumerate(within, start=2)])
+    padding = _around(value, within, [sides.get(axis, (0, 0)) for axis, _ in enumerate(within, start=2)])
     return value._replace(padding=padding, place=place) if any(padding) else value
 
 
@@ -384,9 +381,9 @@ def added(graph: LayerGraph, place: Place, first: Any, second: Any) -> Value:
 
 
 def _biased(graph: LayerGraph, place: Place, value: Value, constant: Weight) -> Value:
-    """Sum of a layer's outputs and a constant: the layer with the constant in its bias, and the one without.
+    """Output of a layer plus a constant: a copy of the layer with the constant in its bias.
 
-    The one without stays for whatever else reads it. A named tensor is a bias of the model, which is the only one.
+    The original layer stays for other readers. A named tensor is the model's own bias, and must be the only bias.
     """
     before = graph.layers[value.layer] if value.layer >= 0 else None
     known = Weighted if constant.name else Weighted | BatchNorm
@@ -407,7 +404,7 @@ def _biased(graph: LayerGraph, place: Place, value: Value, constant: Weight) -> 
 
 
 def per_channel(value: Value, array: NDArray[Any]) -> NDArray[Any] | None:
-    """Constant that is added to a value, or multiplied, as one number for each channel; None if it is none."""
+    """Constant addend or factor as one number per channel; None if it differs within a channel."""
     sizes = (1,) * (1 + len(value.sizes) - array.ndim) + array.shape
     if array.ndim > 1 + len(value.sizes) or any(
         size not in (1, own) for size, own in zip(sizes, (1, *value.sizes), strict=True)
@@ -419,53 +416,53 @@ def per_channel(value: Value, array: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def each_channel(value: Value, constant: Weight) -> Weight | None:
-    """Constant as one number for each channel: the tensor itself where it has them, as each with a name must."""
+    """Constant as one number per channel; a named tensor must already have this form."""
     count = constant.tensor.numel()
-    places = per_channel(value, constant.viewed(np.arange(count)))
-    if places is not None and np.array_equal(places, range(count)):
+    indices = per_channel(value, constant.viewed(np.arange(count)))
+    if indices is not None and np.array_equal(indices, range(count)):
         return replace(constant, tensor=constant.tensor.reshape(-1), axes=in_order((count,)))
-    found = None if constant.name else per_channel(value, constant.array)
-    if found is None:
+    numbers = None if constant.name else per_channel(value, constant.array)
+    if numbers is None:
         return None
-    return Weight(torch.from_numpy(found.astype(np.float32)), axes=in_order(found.shape))
+    return Weight(torch.from_numpy(numbers.astype(np.float32)), axes=in_order(numbers.shape))
 
 
 def multiplied(graph: LayerGraph, place: Place, given: Any, factors: Weight) -> Value:
-    """Add a product of a tensor and a constant, one factor for each channel: a depthwise convolution of 1 x 1."""
+    """Add a product of a tensor and a constant, one factor per channel: a depthwise convolution of 1 x 1."""
     value = read(place, given)
     value = graph.flattened(place, value) if len(value.axes) == 1 else value
-    own = replace(factors, name="")
-    found = each_channel(value, own)
-    if found is None:
+    unnamed = replace(factors, name="")
+    per_channel_factors = each_channel(value, unnamed)
+    if per_channel_factors is None:
         raise place.error(
             f"multiplies {value.sizes} by a constant of {factors.sizes}: only one value for each channel has hardware"
         )
-    shape, order = (*found.sizes, 1, 1, 1), None
-    if found.tensor.data_ptr() == factors.tensor.data_ptr():  # the constant itself, in another shape
+    shape, order = (*per_channel_factors.sizes, 1, 1, 1), None
+    if per_channel_factors.tensor.data_ptr() == factors.tensor.data_ptr():  # the constant itself, in another shape
         order = ElementOrder.reshaped(factors.sizes, shape)
     else:
-        factors = replace(own, tensor=found.tensor.reshape(shape))
+        factors = replace(unnamed, tensor=per_channel_factors.tensor.reshape(shape))
     return graph.put(place, Depthwise(1), [value], value.shape, value.axes, {"weight": factors}, order)
 
 
 def concatenation(graph: LayerGraph, place: Place, given: Sequence[Any], axis: int) -> Value:
     """Add a concatenation of channels or of features."""
-    values = [read(place, one) for one in given]
-    values = [graph.flattened(place, one) if len(one.axes) == 1 else one for one in values]
-    first, at = values[0], axis % (1 + len(values[0].axes)) - 1
+    values = [read(place, value) for value in given]
+    values = [graph.flattened(place, value) if len(value.axes) == 1 else value for value in values]
+    first, number = values[0], axis % (1 + len(values[0].axes)) - 1
     if len(values) == 1:
         return first
-    others = {(one.axes[:at], one.axes[at + 1 :], one.shape[1:]) for one in values}
-    if at < 0 or len(others) > 1 or any(one.axes[at] != channels_of(one.shape) for one in values):
-        shapes = ", ".join(str(one.sizes) for one in values)
+    others = {(value.axes[:number], value.axes[number + 1 :], value.shape[1:]) for value in values}
+    if number < 0 or len(others) > 1 or any(value.axes[number] != channels_of(value.shape) for value in values):
+        shapes = ", ".join(str(value.sizes) for value in values)
         raise place.error(f"of {shapes} along the axis {axis} has hardware along the channels of maps only")
-    shape = (sum(one.shape[0] for one in values), *first.shape[1:])
-    axes = (*first.axes[:at], channels_of(shape), *first.axes[at + 1 :])
+    shape = (sum(value.shape[0] for value in values), *first.shape[1:])
+    axes = (*first.axes[:number], channels_of(shape), *first.axes[number + 1 :])
     return graph.put(place, Concat(), values, shape, axes)
 
 
 def softmax(place: Place, given: Any, axis: int, kind: str) -> Value:
-    """Take the softmax of the logits, which the host computes: it changes no decision."""
+    """Softmax of the logits, left to the host: it changes no decision."""
     value = read(place, given)
     if len(value.sizes) != 1 or axis not in (1, -1):
         raise place.error(

@@ -1,4 +1,4 @@
-"""Layers of an ONNX file: what its nodes are by the attributes and inputs that ONNX has for them."""
+"""Layers of an ONNX file, from the attributes and inputs of its nodes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     import onnx
 
 _FLOAT = 1
-"""float32 among the types of ONNX."""
+"""float32 among ONNX's types."""
 
 
 class OnnxLayers(OnnxGraph):
-    """Walk over the nodes of a file."""
+    """Traversal of a file's nodes."""
 
     most_axes = 3
     _seen: Value | None = None
-    """The sample as the first layer reads it, if that is another shape or order than the file's."""
+    """The sample as the first layer reads it, if shape or order differ from the file's."""
 
     def run(self) -> tuple[Network, NetworkModule]:
         """Import all nodes; errors as of `network.onnx_network`."""
@@ -48,12 +48,12 @@ class OnnxLayers(OnnxGraph):
         self._batch, axes = batch or BATCH, in_order(shape)
         value = Value(-1, with_height(shape), axes)
         if self._seen is not None:
-            # the description has the axes that its first layer reads: in them, those of the file
+            # the description has the axes of its first layer; the file's axes are views of them
             value = Value(-1, with_height(self._seen.sizes), inverse(self._seen.runs, shape))
         self.graph = LayerGraph(self.name, value.shape, late=True)
 
         def read_otherwise(read: Value) -> None:
-            # channels that are the last axis of the file's samples, or axes that are split otherwise
+            # channels may be the last axis of the file's samples, or axes may be split differently
             runs = joined(run for axis in (axes[-1], *axes[:-1]) for run in axis)
             turned = read.axes[0] == axes[-1] and joined(read.runs) == runs
             if read.layer < 0 and self._seen is None and (read.in_order or turned):
@@ -68,30 +68,30 @@ class OnnxLayers(OnnxGraph):
 
     def constant(self, name: str) -> Weight:
         tensor, constants = self.constants.tensor(name), self.constants
-        own, memory = constants.own_name(name), constants.memory(name)
-        return Weight(tensor, own, in_order(tuple(tensor.shape)), constants.origin(name), memory)
+        name_of_tensor, memory = constants.own_name(name), constants.memory(name)
+        return Weight(tensor, name_of_tensor, in_order(tuple(tensor.shape)), constants.origin(name), memory)
 
-    def operator(self, node: onnx.NodeProto, given: Arguments, place: Place) -> list[Value]:
+    def operator(self, node: onnx.NodeProto, arguments: Arguments, place: Place) -> list[Value]:
         handler = _HANDLERS.get(node.op_type)
         if handler is None:
             raise place.error(f"has no hardware; supported: {SUPPORTED}")
         self.outputs, self.kind = len(node.output), node.op_type
-        # the mask of a dropout, and statistics of a batch norm in training
+        # mask of a dropout, statistics of a batch norm in training
         for other in node.output[1:]:
             if other in self.read_names:
                 raise place.error(f"gives {other!r} as well, which has no hardware")
-        return [handler(self, place, given)]
+        return [handler(self, place, arguments)]
 
     def weight(self, place: Place, value: Any, kind: str = "weight") -> Weight:
         """Argument that is a constant of floats."""
-        found = needed(place, kind, value)
-        assert isinstance(found, Weight), "what `constant` makes"
-        if found.tensor.dtype not in (torch.float32, torch.float64):
-            raise place.error(f"has weights {found.shown!r} of {str(found.tensor.dtype)[6:]}, not float32")
-        return found
+        constant = needed(place, kind, value)
+        assert isinstance(constant, Weight), "what `constant` makes"
+        if constant.tensor.dtype not in (torch.float32, torch.float64):
+            raise place.error(f"has weights {constant.shown!r} of {str(constant.tensor.dtype)[6:]}, not float32")
+        return constant
 
     def bias(self, place: Place, value: Any) -> Weight | None:
-        """The same for what may be left out, and is no tensor that a layer shares or gives back."""
+        """Optional argument that is a constant of floats, without name and memory."""
         return None if value is None else replace(self.weight(place, value, "bias"), name="", memory=())
 
 
@@ -99,32 +99,31 @@ Handler = Callable[[OnnxLayers, Place, Arguments], Value]
 
 
 def _for_each(place: Place, name: str, values: Sequence[int], axes: int) -> list[int]:
-    """Attribute of one number for each axis; 1 where it is left out."""
-    found = list(values) or [1] * axes
-    if len(found) != axes:
-        raise place.error(f"has {name} of {found} for {axes} axes")
-    return found
+    """Attribute with one number per axis; 1 if omitted."""
+    numbers = list(values) or [1] * axes
+    if len(numbers) != axes:
+        raise place.error(f"has {name} of {numbers} for {axes} axes")
+    return numbers
 
 
 def _window(
-    place: Place, given: Arguments, sides: Sequence[int], kernel: Sequence[int]
+    place: Place, arguments: Arguments, sides: Sequence[int], kernel: Sequence[int]
 ) -> tuple[list[int], list[Pair]]:
-    """Stride of a convolution or a pool, and zeros before and behind each axis.
+    """Stride of a convolution or a pool, and zeros before and after each axis.
 
     Parameters
     ----------
     sides : sequence of int
-        Sizes of the map as it is padded before.
-    kernel : sequence of int
+        Sizes of the map, with its own padding.
     """
     axes = len(kernel)
-    stride = _for_each(place, "strides", given.integers(place, "strides"), axes)
-    if {*_for_each(place, "dilations", given.integers(place, "dilations"), axes)} != {1}:
-        raise place.error(f"has dilations of {given['dilations']}, not 1")
-    pads = given.integers(place, "pads") or [0] * 2 * axes
+    stride = _for_each(place, "strides", arguments.integers(place, "strides"), axes)
+    if {*_for_each(place, "dilations", arguments.integers(place, "dilations"), axes)} != {1}:
+        raise place.error(f"has dilations of {arguments['dilations']}, not 1")
+    pads = arguments.integers(place, "pads") or [0] * 2 * axes
     if len(pads) != 2 * axes:
         raise place.error(f"has pads of {pads} for {axes} axes")
-    kind = given.get("auto_pad", b"NOTSET").decode()
+    kind = arguments.get("auto_pad", b"NOTSET").decode()
     if kind not in ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER") or (kind != "NOTSET" and any(pads)):
         raise place.error(f"has the auto_pad {kind}" + (" and pads as well" if any(pads) else ""))
     pairs = list(zip(pads[:axes], pads[axes:], strict=True))
@@ -143,71 +142,71 @@ def _window(
 # -- layers with weights -----------------------------------------------------------------------------------------------
 
 
-def _convolution(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    weights = walk.weight(place, given["W"]), walk.bias(place, given["B"])
+def _convolution(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    weights = walk.weight(place, arguments["W"]), walk.bias(place, arguments["B"])
     kernel = list(weights[0].sizes[2:])
-    if (given.integers(place, "kernel_shape") or kernel) != kernel:
-        raise place.error(f"has a kernel_shape of {given['kernel_shape']} and a weight of {weights[0].sizes}")
-    value = matching.read(place, given["X"], padded=True)
+    if (arguments.integers(place, "kernel_shape") or kernel) != kernel:
+        raise place.error(f"has a kernel_shape of {arguments['kernel_shape']} and a weight of {weights[0].sizes}")
+    value = matching.read(place, arguments["X"], padded=True)
     if len(value.sizes) != 1 + len(kernel):
         _, within = matching.map_of(walk.graph, place, value, padded=True)
         raise place.error(f"has no weight of ({'out, in, height, width' if len(within) == 2 else 'out, in, size'})")
     top, bottom, left, right = value.padding or (0, 0, 0, 0)
     more = (top + bottom, left + right)[-len(kernel) :] if kernel else ()
     sides = [side + zeros for side, zeros in zip(value.sizes[1:], more, strict=True)]
-    stride, padding = _window(place, given, sides, kernel)
-    return matching.convolution(walk.graph, place, value, weights, given["group"], stride, padding)
+    stride, padding = _window(place, arguments, sides, kernel)
+    return matching.convolution(walk.graph, place, value, weights, arguments["group"], stride, padding)
 
 
-def _gemm(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    if given["transA"]:
+def _gemm(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    if arguments["transA"]:
         raise place.error("has transA: its first input is turned, and no vector for each sample")
-    weight, bias = walk.weight(place, given["B"]), walk.bias(place, given.get("C"))
-    alpha, beta = (np.float32(given[name]) for name in ("alpha", "beta"))
+    weight, bias = walk.weight(place, arguments["B"]), walk.bias(place, arguments.get("C"))
+    alpha, beta = (np.float32(arguments[name]) for name in ("alpha", "beta"))
     if alpha != 1:
         weight = replace(weight, tensor=weight.tensor * float(alpha), name="")
     if bias is not None:
         bias = replace(bias, tensor=bias.tensor * float(beta))
-    return matching.product(walk.graph, place, given["A"], weight, bias, turned=not given["transB"])
+    return matching.product(walk.graph, place, arguments["A"], weight, bias, turned=not arguments["transB"])
 
 
-def _matmul(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    return matching.product(walk.graph, place, given["A"], walk.weight(place, given["B"]), None)
+def _matmul(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    return matching.product(walk.graph, place, arguments["A"], walk.weight(place, arguments["B"]), None)
 
 
-def _batch_norm(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    # before opset 14 the number of outputs says whether it trains
-    trains = walk.outputs > 1 if walk.opset < 14 else given["training_mode"]
-    if trains or given.get("spatial", 1) != 1:
+def _batch_norm(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    # before opset 14 the number of outputs shows a training node
+    trains = walk.outputs > 1 if walk.opset < 14 else arguments["training_mode"]
+    if trains or arguments.get("spatial", 1) != 1:
         raise place.error("takes the statistics of a batch, not constant ones")
-    value, *constants = given.first(5)
+    value, *constants = arguments.first(5)
     kinds = ("weight", "bias", "running_mean", "running_var")
-    weights = {kind: walk.bias(place, one) for kind, one in zip(kinds, constants, strict=True)}
-    return matching.batch_norm(walk.graph, place, value, weights, given["epsilon"])
+    weights = {kind: walk.bias(place, constant) for kind, constant in zip(kinds, constants, strict=True)}
+    return matching.batch_norm(walk.graph, place, value, weights, arguments["epsilon"])
 
 
 # -- activations and pools ---------------------------------------------------------------------------------------------
 
 
 def _activation(made: Made) -> Handler:
-    return lambda walk, place, given: matching.activation(walk.graph, place, given, made)
+    return lambda walk, place, arguments: matching.activation(walk.graph, place, arguments, made)
 
 
-def _pool(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value, within = matching.map_of(walk.graph, place, given["X"], column=True)
+def _pool(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    value, within = matching.map_of(walk.graph, place, arguments["X"], column=True)
     axes = len(within)
-    kernel = _for_each(place, "kernel_shape", given["kernel_shape"], axes)
-    stride, pads = _window(place, given, [value.shape[axis] for axis in within], kernel)
-    (top, left), (bottom, right) = (placed(within, [pair[at] for pair in pads], 0) for at in (0, 1))
+    kernel = _for_each(place, "kernel_shape", arguments["kernel_shape"], axes)
+    stride, pads = _window(place, arguments, [value.shape[axis] for axis in within], kernel)
+    (top, left), (bottom, right) = (placed(within, [pair[end] for pair in pads], 0) for end in (0, 1))
     kind = MaxPool if walk.kind == "MaxPool" else AveragePool
     size, steps, padding = placed(within, kernel, 1), placed(within, stride, 1), (top, bottom, left, right)
-    ceil_mode = bool(given.get("ceil_mode", 0))
+    ceil_mode = bool(arguments.get("ceil_mode", 0))
     return matching.pool(walk.graph, place, (value, within), kind, size, steps, padding, ceil_mode)
 
 
 def _global(kind: type[AveragePool | MaxPool]) -> Handler:
-    def handler(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-        value, within = matching.map_of(walk.graph, place, given["X"])
+    def handler(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+        value, within = matching.map_of(walk.graph, place, arguments["X"])
         size = value.shape[1], value.shape[2]
         return matching.pool(walk.graph, place, (value, within), kind, size, size)
 
@@ -215,9 +214,9 @@ def _global(kind: type[AveragePool | MaxPool]) -> Handler:
 
 
 def _reduced(kind: type[AveragePool | MaxPool]) -> Handler:
-    def handler(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-        axes = given.integers(place, "axes")
-        return matching.reduced(walk.graph, place, given["data"], axes, bool(given["keepdims"]), kind)
+    def handler(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+        axes = arguments.integers(place, "axes")
+        return matching.reduced(walk.graph, place, arguments["data"], axes, bool(arguments["keepdims"]), kind)
 
     return handler
 
@@ -225,29 +224,29 @@ def _reduced(kind: type[AveragePool | MaxPool]) -> Handler:
 # -- views -------------------------------------------------------------------------------------------------------------
 
 
-def _flatten(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value, axis = matching.read(place, given["input"], host=True), given["axis"]
-    at = axis + len(value.sizes) + 1 if axis < 0 else axis
-    if at < 1 or prod(value.sizes[: at - 1]) != 1:
+def _flatten(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    value, axis = matching.read(place, arguments["input"], host=True), arguments["axis"]
+    position = axis + len(value.sizes) + 1 if axis < 0 else axis
+    if position < 1 or prod(value.sizes[: position - 1]) != 1:
         raise place.error(f"has the axis {axis}, not 1: it does not keep each sample for itself")
     return matching.viewed(walk.graph, place, value, (prod(value.sizes),), "one axis")
 
 
-def _reshape(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value, target = matching.read(place, given["data"], host=True), given.integers(place, "shape")
+def _reshape(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    value, target = matching.read(place, arguments["data"], host=True), arguments.integers(place, "shape")
     shown = " x ".join("batch" if size == BATCH else str(size) for size in target)
-    shape = _target(value.sizes, target, walk.sizes(value)[0], bool(given.get("allowzero", 0)))
+    shape = _target(value.sizes, target, walk.sizes(value)[0], bool(arguments.get("allowzero", 0)))
     return matching.viewed(walk.graph, place, value, shape, shown)
 
 
 def _target(sizes: Shape, target: list[int], own_batch: int, zero_is_size: bool) -> Shape | None:
-    """Shape, without the batch, that a Reshape gives a tensor of these sizes; None if it mixes samples."""
+    """Output shape of a Reshape without the batch; None if it mixes samples."""
     batch, *wanted = target or [1]
     if not zero_is_size:
         batch = BATCH if batch == 0 else batch
-        if any(size == 0 and at >= len(sizes) for at, size in enumerate(wanted)):
+        if any(size == 0 and index >= len(sizes) for index, size in enumerate(wanted)):
             return None
-        wanted = [sizes[at] if size == 0 else size for at, size in enumerate(wanted)]
+        wanted = [sizes[index] if size == 0 else size for index, size in enumerate(wanted)]
     if wanted.count(-1) > 1 or (-1 in wanted and batch == -1) or any(size < 1 and size != -1 for size in wanted):
         return None
     known = prod(size for size in wanted if size != -1)
@@ -256,61 +255,61 @@ def _target(sizes: Shape, target: list[int], own_batch: int, zero_is_size: bool)
     return tuple(prod(sizes) // known if size == -1 else size for size in wanted)
 
 
-def _squeeze(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value = matching.read(place, given["data"], host=True)
-    dims = {axis % (len(value.sizes) + 1) for axis in given.integers(place, "axes")}
-    if not dims or 0 in dims or any(value.axes[at - 1] for at in dims):
+def _squeeze(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    value = matching.read(place, arguments["data"], host=True)
+    dims = {axis % (len(value.sizes) + 1) for axis in arguments.integers(place, "axes")}
+    if not dims or 0 in dims or any(value.axes[axis_number - 1] for axis_number in dims):
         raise place.error(f"of {value.sizes} drops the axes {sorted(dims)}: give those of one value, without the batch")
-    shape = tuple(size for at, size in enumerate(value.sizes, start=1) if at not in dims)
+    shape = tuple(size for axis_number, size in enumerate(value.sizes, start=1) if axis_number not in dims)
     return matching.viewed(walk.graph, place, value, shape, str(shape))
 
 
-def _unsqueeze(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value, axes = matching.read(place, given["data"], host=True), given.integers(place, "axes")
+def _unsqueeze(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    value, axes = matching.read(place, arguments["data"], host=True), arguments.integers(place, "axes")
     rank = len(value.axes) + 1 + len(axes)
     dims = {axis % rank for axis in axes}
     if 0 in dims or len(dims) != len(axes):
         raise place.error(f"adds the axes {axes}: the batch is the first axis, and stays it")
-    own = iter(value.sizes)
-    shape = tuple(1 if at in dims else next(own) for at in range(1, rank))
+    sizes = iter(value.sizes)
+    shape = tuple(1 if axis_number in dims else next(sizes) for axis_number in range(1, rank))
     return matching.viewed(walk.graph, place, value, shape, str(shape))
 
 
-def _transpose(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value = matching.read(place, given["data"], host=True)
-    turn = given.integers(place, "perm") or [*range(len(value.axes), -1, -1)]
+def _transpose(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    value = matching.read(place, arguments["data"], host=True)
+    turn = arguments.integers(place, "perm") or [*range(len(value.axes), -1, -1)]
     return matching.permuted(walk.graph, place, value, turn)
 
 
-def _pad(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value, ends = matching.read(place, given["data"], padded=True), given.integers(place, "pads")
-    filled = constant_of(place, "value", given.get("constant_value"))
-    amount = given.get("value", 0.0) if filled is None else float(filled.tensor.reshape(()))
-    mode = given["mode"].decode()
+def _pad(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    value, ends = matching.read(place, arguments["data"], padded=True), arguments.integers(place, "pads")
+    filled = constant_of(place, "value", arguments.get("constant_value"))
+    amount = arguments.get("value", 0.0) if filled is None else float(filled.tensor.reshape(()))
+    mode = arguments["mode"].decode()
     rank = len(value.axes) + 1
-    dims = [axis % rank for axis in given.integers(place, "axes")] or [*range(rank)]
+    dims = [axis % rank for axis in arguments.integers(place, "axes")] or [*range(rank)]
     if len(ends) != 2 * len(dims) or len(set(dims)) != len(dims):
         raise place.error(f"has pads of {ends} for the axes {dims}")
-    sides = {axis: (ends[at], ends[at + len(dims)]) for at, axis in enumerate(dims)}
+    sides = {axis: (ends[index], ends[index + len(dims)]) for index, axis in enumerate(dims)}
     other = mode if mode != "constant" else str(amount or "")
     return matching.padded(walk.graph, place, value, ends, sides, other)
 
 
-def _same(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    training = constant_of(place, "training_mode", given.get("training_mode"))
+def _same(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    training = constant_of(place, "training_mode", arguments.get("training_mode"))
     if training is not None and training.tensor.any():
         raise place.error("is in training mode")
-    if given.get("to", _FLOAT) != _FLOAT:
+    if arguments.get("to", _FLOAT) != _FLOAT:
         raise place.error("converts to another type than float32, which has no hardware")
-    return matching.read(place, given.first(1)[0], padded=True, host=True)
+    return matching.read(place, arguments.first(1)[0], padded=True, host=True)
 
 
 # -- sums, products, concatenations ------------------------------------------------------------------------------------
 
 
-def _sum(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    """Sum of tensors, of which those that are constants are added last."""
-    terms = given.first(2) if walk.kind == "Add" else given["data_0"]
+def _sum(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    """Sum of tensors, with constants added last."""
+    terms = arguments.first(2) if walk.kind == "Add" else arguments["data_0"]
     value, *others = sorted(terms, key=lambda term: isinstance(term, Weight))
     for other in others:
         term = walk.bias(place, other) if isinstance(other, Weight) else other
@@ -318,17 +317,17 @@ def _sum(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
     return matching.read(place, value, host=True)
 
 
-def _multiply(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    value, other = sorted(given.first(2), key=lambda factor: isinstance(factor, Weight))
+def _multiply(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    value, other = sorted(arguments.first(2), key=lambda factor: isinstance(factor, Weight))
     return matching.multiplied(walk.graph, place, value, walk.weight(place, other, "factor"))
 
 
-def _concatenation(walk: OnnxLayers, place: Place, given: Arguments) -> Value:
-    return matching.concatenation(walk.graph, place, given["inputs"], given["axis"])
+def _concatenation(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
+    return matching.concatenation(walk.graph, place, arguments["inputs"], arguments["axis"])
 
 
 def _softmax(kind: str) -> Handler:
-    return lambda walk, place, given: matching.softmax(place, given["input"], given["axis"], kind)
+    return lambda walk, place, arguments: matching.softmax(place, arguments["input"], arguments["axis"], kind)
 
 
 _HANDLERS: dict[str, Handler] = {
