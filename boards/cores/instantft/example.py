@@ -8,9 +8,8 @@ import numpy as np
 
 from ....golden.axi.bus import BEAT
 from ....golden.axi.regions import Region
-from ....golden.cores.adapters.registers import Command
+from ....golden.cores.adapters.registers import RAW, Command
 from ....golden.cores.instantft.instantft import InstantftSpec
-from ....golden.cores.instantft.registers import REGISTERS
 from ....golden.errors import UserError
 from ....golden.fixed import Q4_12
 from ....golden.lora.adapters import Adapters, rate_of, untuned_layer
@@ -79,7 +78,7 @@ def example(spec: InstantftSpec, task: ExampleTask) -> Example:
     script.play("load adapters", Command.LOAD_ADAPTERS, {"adapters": at["adapters"]})
     before = inferred("infer")
     script.play("forget the cache", Command.FORGET, {})
-    mode = REGISTERS["mode"].field("raw").mask * raw
+    mode = RAW.mask * raw
     registers = {"samples": at["tune_samples"], "order": at["tune_order"], "cache": at["cache"], "logits": at["logits"]}
     registers |= {"cache_entries": len(tune), "samples_per_epoch": len(tune), "epochs": epochs, "batch": size}
     registers |= {"rate": rate, "mode": mode} | ({"validation_samples": 0, "patience": 0} if spec.validation else {})

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....golden.cores.adapters.registers import Command
+from ....golden.cores.adapters.registers import RAW, WRITE_LOGITS, Command
 from ....golden.cores.instantft.instantft import InstantftSpec
-from ....golden.cores.instantft.registers import REGISTERS
 from ....golden.lora.adapters import Adapters
 from ...example.task import ExampleTask, start_of
 from ...selftest.job import SelfTest
@@ -44,7 +43,7 @@ def selftest(spec: InstantftSpec, seed: int = 1, task: ExampleTask | None = None
     at["cache"] = script.place(layout.cache(samples, raw=False))
     at["logits"] = script.place(layout.logits(samples))
     saved, scratch = script.place(layout.adapters(), "saved"), script.place(layout.scratch(), "scratch")
-    mode, raw = REGISTERS["mode"], spec.raw_modes[0]
+    raw = spec.raw_modes[0]
     records = {"cache": "records of the cache"} if spec.cache == "dram" else {}
 
     def save(name: str) -> None:
@@ -58,7 +57,7 @@ def selftest(spec: InstantftSpec, seed: int = 1, task: ExampleTask | None = None
             "epochs": 1,
             "batch": sizes[0],
             "rate": RATE,
-            "mode": mode.field("write_logits").mask | mode.field("raw").mask * raw,
+            "mode": WRITE_LOGITS.mask | RAW.mask * raw,
         }
         script.play(name, Command.TUNE, settings, {"logits": "logits", **records}, trains=True)
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fabtune.boards.cores.instantft.job import FineTuner, Tuned
+from fabtune.boards.cores.instantft.job import FineTuner
+from fabtune.boards.host.adapters import Tuned
 from fabtune.boards.host.driver import Core, CoreError
 from fabtune.golden.cores.adapters.registers import Command, Error
 from fabtune.golden.cores.instantft.instantft import InstantftSpec
