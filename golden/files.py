@@ -35,12 +35,8 @@ _CELL = re.compile(rf"(?:{_QUOTED.pattern}|([^\",\r\n]*+))(,|\r\n|\r|\n|\Z)")
 def read_text(path: Path, encoding: str = "utf-8", errors: Literal["strict", "replace"] = "strict") -> str:
     """Text of a user's file, without byte order mark, with its own line ends.
 
-    `encoding` is for files without byte order mark; for `errors` see `bytes.decode`.
-
-    Raises
-    ------
-    UserError
-        If the file is missing or too large, is UTF-16 or UTF-32, has NUL bytes or invalid bytes; with the line.
+    `encoding` is for files without byte order mark; for `errors` see `bytes.decode`. Raises `UserError` if the file is
+    missing or too large, is UTF-16 or UTF-32, has NUL bytes or invalid bytes; with the line.
     """
     if not path.is_file():
         raise UserError(f"{path} is no file" if path.exists() else f"{path} is missing")
@@ -64,10 +60,7 @@ def read_text(path: Path, encoding: str = "utf-8", errors: Literal["strict", "re
 def parse_json(text: str | bytes) -> Any:
     """Value of a JSON text.
 
-    Raises
-    ------
-    ValueError
-        If the text is no JSON, or nested too deeply.
+    Raises `ValueError` if the text is no JSON, or nested too deeply.
     """
     try:
         return json.loads(text)
@@ -78,10 +71,7 @@ def parse_json(text: str | bytes) -> Any:
 def read_json(path: Path) -> Any:
     """Value of a user's JSON file.
 
-    Raises
-    ------
-    UserError
-        As `read_text`, or if the text is no JSON, or nested too deeply.
+    Raises `UserError` like `read_text`, or if the text is no JSON, or nested too deeply.
     """
     text = read_text(path)
     try:
@@ -99,15 +89,12 @@ def lines_of(text: str) -> list[str]:
 def csv_rows(text: str) -> Iterator[tuple[int, list[str]]]:
     """Records of a CSV (RFC 4180): a quoted cell may hold commas, line ends and doubled quotes.
 
+    Raises `UserError` if a quote is not closed or misplaced; with the line.
+
     Yields
     ------
     (int, list of str)
         First line of the record, and its cells; an empty line has none.
-
-    Raises
-    ------
-    UserError
-        If a quote is not closed or misplaced; with the line.
     """
     if '"' not in text:
         yield from ((number, line.split(",") if line else []) for number, line in enumerate(lines_of(text), 1))
@@ -137,12 +124,8 @@ def _misquoted(text: str, position: int) -> str:
 def refuse_unwritable(path: Path, size: int = LEAST) -> None:
     """Check that `size` bytes can be written to a path: write and delete a test file, with all its folders.
 
-    For outputs of long work, written later by `whole` or in place.
-
-    Raises
-    ------
-    UserError
-        If the path is no file, a folder cannot be made or written, or the disk has too little space.
+    For outputs of long work, written later by `whole` or in place. Raises `UserError` if the path is no file, a folder
+    cannot be made or written, or the disk has too little space.
     """
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is no file, and is not replaced: choose another")
@@ -168,12 +151,7 @@ def whole(path: Path) -> Iterator[Path]:
     """Context with a temporary path; at its end the file is renamed to `path` and replaces an existing one.
 
     A device is never replaced, which root could do. After an exception neither an incomplete file nor a new folder
-    remains.
-
-    Raises
-    ------
-    UserError
-        If the path exists and is no file.
+    remains. Raises `UserError` if the path exists and is no file.
     """
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is no file, and is not replaced: choose another")

@@ -51,12 +51,7 @@ class Format:
     """Fixed-point format, written ``Q8.16`` (signed, two's complement) or ``U2.6`` (unsigned).
 
     `integer` is the bits before the binary point, *including* the sign bit of a signed format, `fraction` the bits
-    after.
-
-    Raises
-    ------
-    UserError
-        If a number of bits is negative, or the width is not in 1 to 62.
+    after. Raises `UserError` if a number of bits is negative, or the width is not in 1 to 62.
     """
 
     integer: int
@@ -73,10 +68,7 @@ class Format:
     def parse(cls, text: str) -> Format:
         """Format of a text such as ``Q8.16`` or ``U2.6``.
 
-        Raises
-        ------
-        UserError
-            If the text has another form.
+        Raises `UserError` if the text has another form.
         """
         match = re.fullmatch(r"([QU])(\d+)\.(\d+)", text)
         if not match:
@@ -105,10 +97,7 @@ class Format:
     def from_float(self, values: ArrayLike) -> Integers:
         """Nearest integers of this format, ties to even, saturated.
 
-        Raises
-        ------
-        UserError
-            If a value is NaN.
+        Raises `UserError` if a value is NaN.
         """
         values = np.asarray(values, np.float64)
         if np.isnan(values).any():
@@ -141,6 +130,9 @@ def narrow(
 ) -> Integers:
     """Integers converted from one format to another; the only function that drops bits.
 
+    Raises `UserError` if noise does not fit the rounding, more than 62 bits are dropped, or a widening overflows 64
+    bits.
+
     Parameters
     ----------
     values : array of int
@@ -153,11 +145,6 @@ def narrow(
         Half to even and saturate by default.
     noise : array of int, optional
         Random bits for stochastic rounding: uniform integers of ``source.fraction - target.fraction`` bits.
-
-    Raises
-    ------
-    UserError
-        If noise does not fit the rounding, more than 62 bits are dropped, or a widening overflows 64 bits.
     """
     result = _rounded(values, source, target, rounding, noise)
     if overflow is Overflow.SATURATE:
@@ -286,10 +273,7 @@ def _blas(a: Integers, b: Integers) -> Integers:
 def matmul(a: ArrayLike, b: ArrayLike, in_float: Callable[[Integers, Integers], Integers] = _blas) -> Integers:
     """Exact integer matrix product, in float64 (`in_float`) if no partial sum can reach 2**53, else in int64.
 
-    Raises
-    ------
-    UserError
-        If a sum could exceed int64.
+    Raises `UserError` if a sum could exceed int64.
     """
     a, b = np.asarray(a, np.int64), np.asarray(b, np.int64)
     bound = a.shape[-1] * _magnitude(a) * _magnitude(b)

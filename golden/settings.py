@@ -17,12 +17,7 @@ def build(
     """Spec of a block from a preset, or from the field values `given`, and settings.
 
     A setting is ``name=value``. A name is a field, a dotted path to a field of a nested spec, or the unique last part
-    of a path.
-
-    Raises
-    ------
-    UserError
-        If a name, preset or value is unknown; the text lists the known ones.
+    of a path. Raises `UserError` if a name, preset or value is unknown; the text lists the known ones.
     """
     values: dict[str, Any] = {**(preset_of(kind, preset) if given is None else given)}
     paths = fields_of(kind)
@@ -38,10 +33,7 @@ def build(
 def preset_of(kind: type[Spec], preset: str | None) -> dict[str, object]:
     """Values of a preset; none for None.
 
-    Raises
-    ------
-    UserError
-        If the block has no such preset.
+    Raises `UserError` if the block has no such preset.
     """
     if preset is not None and preset not in kind.presets:
         known = ", ".join(kind.presets) or "none"
@@ -110,10 +102,7 @@ def _make(kind: type[Spec], values: Mapping[str, Any]) -> Spec:
 def restored(kind: type[Spec], parameters: Mapping[str, Any]) -> Spec:
     """Spec of a block from all its parameters, nested as in JSON or from `dataclasses.asdict`.
 
-    Raises
-    ------
-    UserError
-        If a parameter is missing, unknown, of another type, or refused by the spec.
+    Raises `UserError` if a parameter is missing, unknown, of another type, or refused by the spec.
     """
     paths, values = fields_of(kind), _flat(parameters)
     for path in values:

@@ -19,10 +19,7 @@ SPEC_FILE = "spec.json"
 def load_spec(path: Path | str) -> Spec:
     """Spec of a block from `spec.json`, equal to the emitted spec; `path` is the file or its folder.
 
-    Raises
-    ------
-    UserError
-        If the file is missing, or has no block, parameters or signature of this version of fabtune.
+    Raises `UserError` if the file is missing, or has no block, parameters or signature of this version of fabtune.
     """
     file = _file(path)
     settings = _read(file)
@@ -46,10 +43,7 @@ def load_spec(path: Path | str) -> Spec:
 def top_module(path: Path | str) -> str:
     """Name of a package's top module, by default the block's.
 
-    Raises
-    ------
-    UserError
-        As `load_spec`.
+    Raises `UserError` like `load_spec`.
     """
     settings = _read(_file(path))
     return str(settings.get("name", settings.get("block")))
@@ -58,10 +52,7 @@ def top_module(path: Path | str) -> str:
 def load_core(path: Path | str) -> CoreSpec:
     """Spec of a core, see `load_spec`.
 
-    Raises
-    ------
-    UserError
-        As `load_spec`, and for a block that is no core.
+    Raises `UserError` like `load_spec`, and for a block that is no core.
     """
     spec = load_spec(path)
     if not isinstance(spec, CoreSpec):

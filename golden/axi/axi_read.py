@@ -61,11 +61,5 @@ class AxiReadSpec(ManagerSpec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Refuse: the output depends on the contents of a memory.
-
-        Raises
-        ------
-        UserError
-            Always.
-        """
+        """Raise `UserError`: the output depends on the contents of a memory."""
         raise UserError("axi_read gives what a memory holds, which no capture has: use fabtune verify axi_read")

@@ -68,11 +68,5 @@ class AxiWriteSpec(ManagerSpec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Refuse: the output is the contents of a memory.
-
-        Raises
-        ------
-        UserError
-            Always.
-        """
+        """Raise `UserError`: the output is the contents of a memory."""
         raise UserError("axi_write fills a memory, which no capture has: use fabtune verify axi_write")

@@ -33,10 +33,7 @@ def reach(address: int) -> int:
 def check_bus(data: int, address: int, burst: int) -> None:
     """Check widths of a beat and of a byte address, in bits, and the longest burst, in beats, against AXI4.
 
-    Raises
-    ------
-    UserError
-        If AXI4 does not allow a value, or `data` or `burst` is not a power of two.
+    Raises `UserError` if AXI4 does not allow a value, or `data` or `burst` is not a power of two.
     """
     if data & (data - 1) or not 32 <= data <= 1024:
         raise UserError(f"data = {data} bits: give a power of two from 32 to 1024")

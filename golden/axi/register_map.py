@@ -80,11 +80,8 @@ class Register:
 class RegisterMap:
     """Registers in order of offset, and codes: commands, errors; `name` is the prefix in C.
 
-    Raises
-    ------
-    ValueError
-        If registers share a name or an offset, are out of order, between words or beyond the address bits, if fields
-        overlap, or if a reset value does not fit its register.
+    Raises `ValueError` if registers share a name or an offset, are out of order, between words or beyond the address
+    bits, if fields overlap, or if a reset value does not fit its register.
     """
 
     name: str

@@ -41,10 +41,7 @@ class Samples:
     def scaled(self, factor: float, where: str) -> Samples:
         """Samples with float inputs times a factor, in float32; `where` is their origin for messages.
 
-        Raises
-        ------
-        UserError
-            If the factor is not finite and above 0, or scales bytes, which always mean byte / 255.
+        Raises `UserError` if the factor is not finite and above 0, or scales bytes, which always mean byte / 255.
         """
         if not (isfinite(factor) and factor > 0):
             raise UserError(f"scale = {factor:g}: samples are multiplied by a factor above 0")
@@ -58,12 +55,8 @@ class Samples:
     def check(self, where: str, classes: int | None = None) -> Samples:
         """Check the samples and return self.
 
-        `where` is their origin for messages, `classes` the number of classes, if known.
-
-        Raises
-        ------
-        UserError
-            If the set is empty, inputs and labels differ in length, a value is not finite, or a label is out of range.
+        `where` is their origin for messages, `classes` the number of classes, if known. Raises `UserError` if the set
+        is empty, inputs and labels differ in length, a value is not finite, or a label is out of range.
         """
         if len(self.inputs) != len(self.labels):
             raise UserError(f"{where}: {len(self.inputs)} inputs but {len(self.labels)} labels")

@@ -28,10 +28,7 @@ class Drift:
     def parse(cls, text: str) -> Drift:
         """Drift of a text: ``none``, ``rotate:90`` or ``camera``.
 
-        Raises
-        ------
-        UserError
-            If the text has another form.
+        Raises `UserError` if the text has another form.
         """
         kind, colon, number = text.partition(":")
         if kind in ("none", "camera") and not colon:
@@ -47,10 +44,7 @@ class Drift:
     def apply(self, task: Task, seed: int) -> Task:
         """Task with drifted tuning and test samples; `seed` is for the camera's noise.
 
-        Raises
-        ------
-        UserError
-            If the samples are not images.
+        Raises `UserError` if the samples are not images.
         """
         if self.kind == "none":
             return task

@@ -13,6 +13,8 @@ def find(
 ) -> list[Path]:
     """Paths of all files of a task in one folder.
 
+    Raises `UserError` if a file is missing; the text lists folders and names.
+
     Parameters
     ----------
     task : str
@@ -25,11 +27,6 @@ def find(
         Required file names.
     endings : sequence of str
         Possible suffixes of a name, the preferred one first.
-
-    Raises
-    ------
-    UserError
-        If a file is missing; the text lists folders and names.
     """
     required = ", ".join(f"{name}[{'|'.join(filter(None, endings))}]" if any(endings) else name for name in names)
     if data_dir is None:

@@ -80,12 +80,8 @@ _LIMIT = 1 << 30
 def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """Array of uint8 from one IDX file of 3 dimensions, images (n, height, width), or 1, labels (n,).
 
-    Gzip is recognised by content, as browsers may unpack a file without renaming it.
-
-    Raises
-    ------
-    UserError
-        If the file cannot be read, or does not match its header exactly.
+    Gzip is recognised by content, as browsers may unpack a file without renaming it. Raises `UserError` if the file
+    cannot be read, or does not match its header exactly.
     """
     try:
         with path.open("rb") as raw, closing(_unpacked(raw)) as file:
@@ -101,10 +97,7 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
 def read_pair(images: Path, labels: Path) -> Samples:
     """Images (n, 1, height, width) and labels from two files.
 
-    Raises
-    ------
-    UserError
-        As `read_idx`, or if both files differ in length.
+    Raises `UserError` like `read_idx`, or if both files differ in length.
     """
     pixels, classes = read_idx(images, 3), read_idx(labels, 1)
     if len(pixels) != len(classes):

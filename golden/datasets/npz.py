@@ -50,12 +50,8 @@ def npz(path: Path, classes: int | None = None, scale: float = 1.0) -> Task:
 def inputs_of(path: Path, scale: float = 1.0) -> Samples:
     """Samples of an NPZ file with labels 0: its array x_test, or else x_tune or x_train.
 
-    `scale` is the factor of float samples, see `Samples.scaled`.
-
-    Raises
-    ------
-    UserError
-        If the file has no such array, or an array of another kind.
+    `scale` is the factor of float samples, see `Samples.scaled`. Raises `UserError` if the file has no such array, or
+    an array of another kind.
     """
     parts = ("test", "tune", "train")
     arrays = read_arrays(path, (), (f"x_{part}" for part in parts))
@@ -110,10 +106,8 @@ def names_of(path: Path) -> list[str]:
 def read_arrays(path: Path, required: Iterable[str], optional: Iterable[str] = ()) -> Arrays:
     """Named arrays of an archive, in native byte order; others are not read.
 
-    Raises
-    ------
-    UserError
-        If the file is not an NPZ, is damaged, lacks a required key, contains objects, or unpacks to more than `LIMIT`.
+    Raises `UserError` if the file is not an NPZ, is damaged, lacks a required key, contains objects, or unpacks to more
+    than `LIMIT`.
     """
     required = list(required)
     try:

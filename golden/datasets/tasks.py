@@ -32,12 +32,8 @@ def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: 
     """Task of a name of `TASKS`.
 
     `data_dir` has the task's files; "digits" and "npz:FILE" need none. `drift` changes tuning and test samples, see
-    `Drift.parse`; `seed`, at least 0, is for random splits and noise; `scale` is the factor of float samples.
-
-    Raises
-    ------
-    UserError
-        If the task or the drift is unknown, or files are missing or wrong.
+    `Drift.parse`; `seed`, at least 0, is for random splits and noise; `scale` is the factor of float samples. Raises
+    `UserError` if the task or the drift is unknown, or files are missing or wrong.
     """
     if seed < 0:
         raise UserError(f"a seed is at least 0, not {seed}")
@@ -50,10 +46,7 @@ def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: 
 def network_for(name: str) -> str:
     """Name of a task's preset network.
 
-    Raises
-    ------
-    UserError
-        For samples from an NPZ file, which have no preset.
+    Raises `UserError` for samples from an NPZ file, which have no preset.
     """
     if name.startswith("npz:"):
         raise UserError(f"{name} has no network of its own: name one with --network or --model file.py:build")

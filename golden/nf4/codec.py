@@ -44,6 +44,7 @@ def quantise(values: Integers) -> tuple[Codes, Integers]:
     """Codes and scales of blocks.
 
     A value at a threshold gets the lower code. A block of zeros has scale 0 and codes 0, and is dequantised to zeros.
+    Raises `UserError` if the values are not Q8.16 integers, or a block is empty.
 
     Parameters
     ----------
@@ -56,11 +57,6 @@ def quantise(values: Integers) -> tuple[Codes, Integers]:
         0 to 15.
     scales : array of int64, (...)
         Largest magnitude, Q8.16; for -128, outside the format, the largest positive number.
-
-    Raises
-    ------
-    UserError
-        If the values are not Q8.16 integers, or a block is empty.
     """
     _check_blocks(values)
     _check_integers("a value", values, Q8_16.minimum, Q8_16.maximum)
@@ -77,12 +73,8 @@ def codes_of(values: Integers, scales: Integers) -> Codes:
 def dequantise(codes: Codes, scales: Integers) -> Integers:
     """Values of blocks, (..., length): levels times scales, rounded half to even to Q8.16.
 
-    `codes` are (..., length), `scales` (...) in Q8.16.
-
-    Raises
-    ------
-    UserError
-        If a code is above 15, a scale negative or above the largest Q8.16, or the shapes do not fit.
+    `codes` are (..., length), `scales` (...) in Q8.16. Raises `UserError` if a code is above 15, a scale negative or
+    above the largest Q8.16, or the shapes do not fit.
     """
     _check_blocks(codes)
     _check_integers("a code", codes, 0, len(CODES) - 1)
@@ -96,12 +88,8 @@ def dequantise(codes: Codes, scales: Integers) -> Integers:
 def quantise_floats(values: Floats) -> Floats:
     """Values (..., length) quantised to NF4 and dequantised in float32, for the float engine.
 
-    The rules are those of the integers without rounding: exact thresholds, level times scale in float32.
-
-    Raises
-    ------
-    UserError
-        If a value has another type, is NaN or infinite, or a block is empty.
+    The rules are those of the integers without rounding: exact thresholds, level times scale in float32. Raises
+    `UserError` if a value has another type, is NaN or infinite, or a block is empty.
     """
     _check_blocks(values)
     if values.dtype != np.float32:
@@ -120,12 +108,8 @@ class RecordLayout:
     """Layout of a sample's record in the forward cache; `blocks` has number and length of the blocks of each tensor.
 
     First all codes, two a byte, the first in the high nibble, without gaps between blocks; for an odd number the last
-    low nibble is 0. Then all scales, four bytes each, little-endian. For LeNet-5: 895 + 100 bytes.
-
-    Raises
-    ------
-    UserError
-        If `blocks` or a block is empty.
+    low nibble is 0. Then all scales, four bytes each, little-endian. For LeNet-5: 895 + 100 bytes. Raises `UserError`
+    if `blocks` or a block is empty.
     """
 
     blocks: tuple[tuple[int, int], ...]

@@ -116,10 +116,7 @@ class Nf4QuantSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Codes and scales of all complete blocks; an unused second value has a code, too.
 
-        Raises
-        ------
-        UserError
-            If a block is longer than `length`.
+        Raises `UserError` if a block is longer than `length`.
         """
         fields = inputs["i"]
         results: dict[str, list[Integers]] = {

@@ -48,10 +48,7 @@ remain for a serial load."""
 class Lfsr:
     """Linear feedback shift register of 2 to 20 bits; taps count from 1, by default `TAPS`.
 
-    Raises
-    ------
-    UserError
-        If the taps do not give the full period.
+    Raises `UserError` if the taps do not give the full period.
     """
 
     bits: int
@@ -99,10 +96,7 @@ class Lfsr:
     def check_leap(self, leap: int) -> None:
         """Refuse a `leap`, in steps a cycle, that misses some states.
 
-        Raises
-        ------
-        UserError
-            If the leap is out of range or shares a factor with the period.
+        Raises `UserError` if the leap is out of range or shares a factor with the period.
         """
         if not 1 <= leap <= self.bits:
             raise UserError(f"a leap of {leap} is not in 1 to {self.bits} (the width): choose another")

@@ -66,12 +66,8 @@ def check_full_rank(source: PerturbationSource, lanes: int) -> None:
     """Refuse a generator with numbers that return to the same lanes of a tile, or to every second, in each cycle.
 
     With a common factor, inputs of a layer take the same numbers in every cycle, and a layer's perturbation is a matrix
-    without full rank: 24 of 384 with 32 numbers on tiles of 32 x 16.
-
-    Raises
-    ------
-    UserError
-        If a tile has more lanes than a cycle has numbers, and both have a common factor.
+    without full rank: 24 of 384 with 32 numbers on tiles of 32 x 16. Raises `UserError` if a tile has more lanes than a
+    cycle has numbers, and both have a common factor.
     """
     if source.width < lanes and (factor := gcd(source.width, lanes)) > 1:
         raise UserError(

@@ -44,10 +44,7 @@ class Quality:
 def measure(numbers: ArrayLike, lags: Iterable[int] = range(1, 1025)) -> Quality:
     """Moments of all numbers together, and autocorrelation at `lags` cycles, of numbers (cycles,) or (cycles, n).
 
-    Raises
-    ------
-    UserError
-        If a lag is not shorter than the sequence, or all numbers are equal.
+    Raises `UserError` if a lag is not shorter than the sequence, or all numbers are equal.
     """
     columns = _columns(numbers)
     mean = columns.mean()

@@ -30,10 +30,7 @@ BIT = Format(1, 0, signed=False)
 def refuse_power_of_two(what: str, count: int, allowed: bool) -> None:
     """Refuse a count of 2**k unless allowed: rows of layers often have 2**k weights and would get equal numbers.
 
-    Raises
-    ------
-    UserError
-        If `count` is a power of two, and not `allowed`.
+    Raises `UserError` if `count` is a power of two, and not `allowed`.
     """
     if count & (count - 1) == 0 and not allowed:
         raise UserError(

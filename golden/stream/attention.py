@@ -137,12 +137,7 @@ MOST_WIDTH = 256
 def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[Integers, Integers]:
     """Cosines and sines of rotary positions in the format `ROTATION`, (positions, width / 2) each.
 
-    `width` is the features of a head, `base` the base of the wavelengths.
-
-    Raises
-    ------
-    UserError
-        If `width` is odd.
+    `width` is the features of a head, `base` the base of the wavelengths. Raises `UserError` if `width` is odd.
     """
     if width % 2:
         raise UserError(f"rotary positions turn pairs of features: {width} is odd")

@@ -63,7 +63,8 @@ class IntegerTransformer:
 
     Activations are Q8.16. Inputs and outputs of a residual and inputs of a norm are Q11.16. Keys and values are
     stationary in the array: Q6.12. Each weight tensor has its own 18-bit format. With one format for all, the largest
-    range sets the rounding, and a projected gradient is 3 % off instead of 1 %.
+    range sets the rounding, and a projected gradient is 3 % off instead of 1 %. Raises `UserError` if a format is wider
+    than the port, or an operation has no integer model.
 
     Parameters
     ----------
@@ -71,11 +72,6 @@ class IntegerTransformer:
         Formats of matrices and norm factors, at most 18 bits; see `weight_formats`.
     activations : mapping of int to Format
         Formats of larger outputs, by operation: same width, fewer fraction bits; see `golden.stream.calibration`.
-
-    Raises
-    ------
-    UserError
-        If a format is wider than the port, or an operation has no integer model.
     """
 
     network: Transformer
@@ -142,10 +138,7 @@ class IntegerTransformer:
     def convert(self, parameters: Parameters) -> tuple[TransformerIntegers, dict[tuple[int, str], int]]:
         """Integers of all tensors, and the number of clipped values of each tensor that saturates.
 
-        Raises
-        ------
-        UserError
-            If names or shapes are not the network's.
+        Raises `UserError` if names or shapes are not the network's.
         """
         self.network.check(parameters)
         integers: dict[tuple[int, str], Integers] = {}
@@ -168,6 +161,8 @@ class IntegerTransformer:
     ) -> tuple[list[Integers], list[int]]:
         """Outputs of all operations, or of the contiguous range `operations`.
 
+        Raises `UserError` if a sentence is empty or longer than the positions.
+
         Parameters
         ----------
         integers : mapping
@@ -185,11 +180,6 @@ class IntegerTransformer:
             In `formats`.
         saturations : list of int
             Clipped values of each operation.
-
-        Raises
-        ------
-        UserError
-            If a sentence is empty or longer than the positions.
         """
         self.network.check_lengths(lengths)
         outputs: list[Integers] = []

@@ -28,7 +28,8 @@ class CachedModel:
     """Model like `golden.zo.model.PerturbedModel` with cached outputs of the operations below `start`.
 
     An exact cache leaves all bits of a job unchanged. Saturations of cached operations count once a sample. Other
-    members are those of `TransformerModel`.
+    members are those of `TransformerModel`. Raises `UserError` if `kind` or `start` is invalid, a tensor below `start`
+    is tuned, or the values have no NF4 codes.
 
     Parameters
     ----------
@@ -39,11 +40,6 @@ class CachedModel:
         `Transformer.crossing`.
     kind : "exact" or "nf4"
         Cached format: exact values, or NF4 codes with a scale for each 64 features of a token, see `golden.nf4.codec`.
-
-    Raises
-    ------
-    UserError
-        If `kind` or `start` is invalid, a tensor below `start` is tuned, or the values have no NF4 codes.
     """
 
     model: TransformerModel
@@ -98,10 +94,7 @@ class CachedModel:
     def parts(self, cut: int) -> tuple[CachedModel]:
         """The model itself, as its only part.
 
-        Raises
-        ------
-        UserError
-            If `cut` is not 0: a cached model is never cut.
+        Raises `UserError` if `cut` is not 0: a cached model is never cut.
         """
         if cut:
             raise UserError(f"cut = {cut}: a model with a forward cache is not cut")

@@ -47,6 +47,8 @@ def frozen_base(
 ) -> FrozenBase:
     """Integers of a transformer's float tensors.
 
+    Raises `UserError` if `base` is unknown, the tensors are not the network's, or a value fits no format or scale.
+
     Parameters
     ----------
     base : "nf4" or "18-bit"
@@ -57,11 +59,6 @@ def frozen_base(
         Flat indices of matrix values that stay 18 bits; their NF4 codes are 0.
     activations : mapping of int to Format, optional
         Formats of large activations, see `IntegerTransformer`.
-
-    Raises
-    ------
-    UserError
-        If `base` is unknown, the tensors are not the network's, or a value fits no format or scale.
     """
     if base not in BASES:
         raise UserError(f"base = {base!r} is not one of {', '.join(BASES)}")
@@ -123,12 +120,7 @@ class Nf4Weights:
         """Quantised float weights, (outputs, inputs).
 
         A scale is the largest magnitude of its block, rounded half to even; a block of zeros has scale 0. A value at a
-        threshold takes the lower code.
-
-        Raises
-        ------
-        UserError
-            If an outlier exceeds the scale's format.
+        threshold takes the lower code. Raises `UserError` if an outlier exceeds the scale's format.
         """
         inputs = weights.shape[1]
         more = -inputs % BLOCK

@@ -153,12 +153,7 @@ def power_of_half(exponents: Integers, fraction: int = 16) -> Integers:
     """``2**-u`` in `POWER`, at most 1.5 last places off.
 
     The table gives the power of u's fraction; a shift by u's integer part rounds once more. `exponents` is u with
-    `fraction` fraction bits, at most 16.
-
-    Raises
-    ------
-    UserError
-        If u is negative.
+    `fraction` fraction bits, at most 16. Raises `UserError` if u is negative.
     """
     if exponents.size and exponents.min() < 0:
         raise UserError(f"2**-u is computed for u from 0 on, not for {exponents.min()} units of 2**-{fraction}")
@@ -187,10 +182,7 @@ def inverse_root(values: Integers, fraction: Integers | int = 0) -> Inverse:
 def normalised(values: Integers) -> tuple[Integers, Integers]:
     """Octave of each value, and the `MANTISSA` bits after its leading one; further bits are dropped.
 
-    Raises
-    ------
-    UserError
-        If a value is not positive.
+    Raises `UserError` if a value is not positive.
     """
     if values.size and values.min() <= 0:
         raise UserError(f"an inverse is that of a positive number, not of {values.min()}")

@@ -210,10 +210,7 @@ class Instruction:
     def encode(self) -> bytes:
         """Pack the fields into `INSTRUCTION_BEATS` beats, the first field lowest.
 
-        Raises
-        ------
-        UserError
-            If a value does not fit its field.
+        Raises `UserError` if a value does not fit its field.
         """
         packed = shift = 0
         for name, bits in FIELD_BITS.items():

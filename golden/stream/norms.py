@@ -30,6 +30,8 @@ _COUNT_BITS = 24
 class Norm:
     """Layer norm or RMS norm of rows of features.
 
+    Raises `UserError` if `features`, `eps` or `form` is out of range.
+
     Parameters
     ----------
     features : int
@@ -40,11 +42,6 @@ class Norm:
         True for layer norm; RMS norm does not subtract the mean.
     form : Format
         Format of the inputs, at most 27 bits.
-
-    Raises
-    ------
-    UserError
-        If `features`, `eps` or `form` is out of range.
     """
 
     features: int

@@ -105,10 +105,7 @@ class TransformerModel:
     def parts(self, cut: int) -> tuple[TransformerModel, ...]:
         """Both parts of the model, cut before operation `cut`; the model itself for 0.
 
-        Raises
-        ------
-        UserError
-            If more than one output crosses the cut, or nothing is tuned in a part.
+        Raises `UserError` if more than one output crosses the cut, or nothing is tuned in a part.
         """
         if not cut:
             return (self,)
@@ -123,10 +120,7 @@ class TransformerModel:
     def labels(self, loss: Loss) -> int:
         """Number of labels of a sample, see `labels_of`.
 
-        Raises
-        ------
-        UserError
-            If the network has outputs for each token.
+        Raises `UserError` if the network has outputs for each token.
         """
         network = self.transformer.network
         outputs, pooled = network.shapes[-1]
@@ -137,10 +131,7 @@ class TransformerModel:
     def check(self, inputs: Integers, labels: Integers) -> None:
         """Refuse a batch that does not fit the model.
 
-        Raises
-        ------
-        UserError
-            If samples have a wrong shape, a sentence is empty or too long, or labels are missing.
+        Raises `UserError` if samples have a wrong shape, a sentence is empty or too long, or labels are missing.
         """
         if len(labels) != len(inputs):
             raise UserError(f"{len(labels)} labels for {len(inputs)} samples")

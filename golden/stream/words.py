@@ -25,6 +25,7 @@ class TensorWords:
     A word of a matrix is a tile: weights of `lanes` inputs to `columns` outputs. Tiles of a group of outputs are
     neighbours. Weight (lane, column) is parameter ``columns * lane + column`` of its word. A word of a vector has
     ``lanes * columns`` values, a word of sensitive weights `sensitive_word`. The last words of a tensor are padded.
+    Raises `UserError` if `shapes` is empty.
 
     Parameters
     ----------
@@ -34,11 +35,6 @@ class TensorWords:
         Inputs and outputs of a tile.
     sensitive : set of (int, str)
         Partly tuned tensors; their shape is the number of sensitive weights.
-
-    Raises
-    ------
-    UserError
-        If `shapes` is empty.
     """
 
     shapes: Mapping[TensorName, tuple[int, ...]]

@@ -113,6 +113,8 @@ _READS = {SelfAttention: 3, Gate: 2, Residual: 2}
 class Transformer:
     """Operations in order of execution.
 
+    Raises `UserError` if the shape of an operation's inputs is wrong.
+
     Parameters
     ----------
     name : str
@@ -123,11 +125,6 @@ class Transformer:
         Operations that each operation reads, -1 for the inputs.
     titles : tuple of str
         Name of each operation in the user's model.
-
-    Raises
-    ------
-    UserError
-        If the shape of an operation's inputs is wrong.
     """
 
     name: str
@@ -178,10 +175,7 @@ class Transformer:
     def crossing(self, cut: int) -> int:
         """The only operation before `cut` with readers at or after it.
 
-        Raises
-        ------
-        UserError
-            If `cut` is out of range, or more than one operation has readers after it.
+        Raises `UserError` if `cut` is out of range, or more than one operation has readers after it.
         """
         if not 0 < cut < len(self.operations):
             raise UserError(f"cut = {cut}: {self.name} of {len(self.operations)} operations is cut at 1 or above")
@@ -233,10 +227,7 @@ class Transformer:
     def check(self, parameters: Parameters) -> None:
         """Refuse tensors with wrong names, shapes or values.
 
-        Raises
-        ------
-        UserError
-            For the first tensor with a wrong name or shape, NaN or infinity.
+        Raises `UserError` for the first tensor with a wrong name or shape, NaN or infinity.
         """
         if extra := set(parameters) - set(self.parameter_shapes):
             raise UserError(f"{self.name} has no tensor {min(extra)}")
@@ -257,10 +248,7 @@ class Transformer:
     def check_lengths(self, lengths: tuple[int, ...]) -> None:
         """Refuse empty sentences, and sentences longer than the positions or a window.
 
-        Raises
-        ------
-        UserError
-            If a length is out of range.
+        Raises `UserError` if a length is out of range.
         """
         most = self.most_tokens
         for length in lengths:

@@ -86,10 +86,7 @@ class TransformerBuilder:
     def finish(self) -> tuple[Transformer, Parameters]:
         """Network and tensors, checked.
 
-        Raises
-        ------
-        UserError
-            If operations do not fit each other, or a tensor does not fit its operation.
+        Raises `UserError` if operations do not fit each other, or a tensor does not fit its operation.
         """
         network = self.network()
         network.check(self._tensors)
@@ -98,10 +95,7 @@ class TransformerBuilder:
     def network(self) -> Transformer:
         """Network without its tensors.
 
-        Raises
-        ------
-        UserError
-            If operations do not fit each other.
+        Raises `UserError` if operations do not fit each other.
         """
         operations, reads, titles = tuple(self._operations), tuple(self._reads), tuple(self._titles)
         return Transformer(self.name, self.features, operations, reads, titles)

@@ -64,12 +64,8 @@ def float_outputs(
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Number and outputs, in float64, of each operation; outputs are freed after their last reader.
 
-    `rows` are (tokens of all sentences, features), `lengths` the tokens of each sentence, without padding.
-
-    Raises
-    ------
-    UserError
-        If a sentence is empty or longer than the positions.
+    `rows` are (tokens of all sentences, features), `lengths` the tokens of each sentence, without padding. Raises
+    `UserError` if a sentence is empty or longer than the positions.
     """
     tensors = {name: torch.from_numpy(np.asarray(tensor, np.float64)) for name, tensor in parameters.items()}
     inputs = torch.from_numpy(np.asarray(rows, np.float64))

@@ -25,7 +25,8 @@ from .float_model import run_tensors
 class SampleTransformer:
     """Transformer, its tensors, and the map from a sample to token rows.
 
-    A class token is a row of zeros: its learned part belongs to its position.
+    A class token is a row of zeros: its learned part belongs to its position. Raises `UserError` if the network has
+    outputs for each token, `places` do not fit its inputs, or there are too many tokens.
 
     Parameters
     ----------
@@ -37,11 +38,6 @@ class SampleTransformer:
         Flat index, in C order, of the sample's value for each feature; -1 for a zero.
     tensor_names : dict of (int, str) to str
         Name of each tensor in the user's model.
-
-    Raises
-    ------
-    UserError
-        If the network has outputs for each token, `places` do not fit its inputs, or there are too many tokens.
     """
 
     network: Transformer
@@ -75,10 +71,7 @@ class SampleTransformer:
     def rows(self, samples: NDArray[Any]) -> NDArray[Any]:
         """Token rows of samples of any type, (n, tokens, features).
 
-        Raises
-        ------
-        UserError
-            If samples have another shape.
+        Raises `UserError` if samples have another shape.
         """
         if samples.shape[1:] != self.input_shape:
             raise UserError(f"{self.network.name} takes samples of {self.input_shape}, not of {samples.shape[1:]}")

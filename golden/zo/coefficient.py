@@ -92,10 +92,7 @@ class CoefficientSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Words of all complete steps.
 
-        Raises
-        ------
-        UserError
-            If a step has too many samples or too large a shift.
+        Raises `UserError` if a step has too many samples or too large a shift.
         """
         differences, rates = inputs["i"]["difference"][:, 0], inputs["rate"]
         rows = []

@@ -102,10 +102,7 @@ class PerturbationTable:
 class Deltas:
     """Sum of updates in `DELTA`, of the table's shape, from `total` or zeros.
 
-    Raises
-    ------
-    UserError
-        If `total` has another shape, or a number outside `DELTA`.
+    Raises `UserError` if `total` has another shape, or a number outside `DELTA`.
     """
 
     def __init__(self, perturbation: PerturbationTable, total: Integers | None = None) -> None:

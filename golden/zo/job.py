@@ -85,6 +85,8 @@ class TunedPart:
 class ZerothOrderJob:
     """Zeroth-order fine-tuning of a model, step by step.
 
+    Raises `UserError` if the position is out of range, or model, settings and deltas do not fit together.
+
     Parameters
     ----------
     model : PerturbedModel
@@ -105,11 +107,6 @@ class ZerothOrderJob:
     position : int
         Position of the next perturbation, less than the generator's period. Steps beyond `rng.perturbation.POSITIONS`
         are refused.
-
-    Raises
-    ------
-    UserError
-        If the position is out of range, or model, settings and deltas do not fit together.
     """
 
     def __init__(
@@ -180,6 +177,8 @@ class ZerothOrderJob:
     def step(self, inputs: Integers, labels: Integers, rate: int) -> list[ZerothOrderStep]:
         """Evaluate the perturbations of a step, and update the deltas.
 
+        Raises `UserError` if a shape, a label, the rate or the position is invalid; the job is then unchanged.
+
         Parameters
         ----------
         inputs : array of int, (samples, ...)
@@ -193,11 +192,6 @@ class ZerothOrderJob:
         -------
         list of ZerothOrderStep
             A record for each projected gradient; pairs of one first-part perturbation are neighbours.
-
-        Raises
-        ------
-        UserError
-            If a shape, a label, the rate or the position is invalid; the job is then unchanged.
         """
         self._check(inputs, labels, rate)
         period, narrow = self.source.period, self._narrow

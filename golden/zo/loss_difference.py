@@ -162,10 +162,7 @@ class LossDifferenceSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Words of all complete pairs.
 
-        Raises
-        ------
-        UserError
-            If a side has more logits than `classes`, or the sides of a pair have different lengths.
+        Raises `UserError` if a side has more logits than `classes`, or the sides of a pair have different lengths.
         """
         logits, labels = inputs["i"]["logit"][:, 0], inputs["label"]["label"]
         sides = packets_of(inputs["i"]["last"])

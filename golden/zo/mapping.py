@@ -189,10 +189,7 @@ class PerturbationMapping:
     def flatten(self, parameters: Sequence[StageIntegers]) -> Integers:
         """Parameters of the stages in words, (words, width), zero-padded.
 
-        Raises
-        ------
-        UserError
-            If the parameters do not have the stages' shapes.
+        Raises `UserError` if the parameters do not have the stages' shapes.
         """
         flat = np.zeros(self.words * self.width, np.int64)
         for (weights, biases), stage in zip(self.positions, parameters, strict=True):

@@ -72,29 +72,20 @@ class PerturbedModel(ModelWords, Protocol):
     def parts(self, cut: int) -> Sequence[PerturbedPart]:
         """Both parts of the model cut at `cut`; for 0 the whole as the only part.
 
-        Raises
-        ------
-        UserError
-            If the model has no such cut.
+        Raises `UserError` if the model has no such cut.
         """
         ...
 
     def labels(self, loss: Loss) -> int:
         """Number of labels of a sample.
 
-        Raises
-        ------
-        UserError
-            If the loss does not fit the outputs.
+        Raises `UserError` if the loss does not fit the outputs.
         """
         ...
 
     def check(self, inputs: Integers, labels: Integers) -> None:
         """Refuse a batch that does not fit the model.
 
-        Raises
-        ------
-        UserError
-            If the samples' shape or the number of labels is wrong.
+        Raises `UserError` if the samples' shape or the number of labels is wrong.
         """
         ...

@@ -112,10 +112,7 @@ class MseDifferenceSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Words of all complete pairs.
 
-        Raises
-        ------
-        UserError
-            If a side does not have `outputs` logits.
+        Raises `UserError` if a side does not have `outputs` logits.
         """
         sides = packets_of(inputs["i"]["last"])
         if wrong := [end - start for start, end in sides if end - start != self.outputs]:

@@ -66,10 +66,7 @@ class NetworkModel:
     def parts(self, cut: int) -> tuple[NetworkPart, ...]:
         """Both parts of the network cut before stage `cut`; for 0 the whole.
 
-        Raises
-        ------
-        UserError
-            If the cut is invalid, or the parameters do not have the stages' shapes.
+        Raises `UserError` if the cut is invalid, or the parameters do not have the stages' shapes.
         """
         if cut not in self._parts:
             check_cut(self.mapping, cut)
@@ -86,10 +83,7 @@ class NetworkModel:
     def check(self, inputs: Integers, labels: Integers) -> None:
         """Refuse a batch of wrong shape.
 
-        Raises
-        ------
-        UserError
-            If samples have another shape, or a label is missing.
+        Raises `UserError` if samples have another shape, or a label is missing.
         """
         name, shape = self.mapping.forward.name, self.mapping.forward.input_shape
         if inputs.shape[1:] != shape or len(labels) != len(inputs):
@@ -104,10 +98,7 @@ class NetworkModel:
 def check_cut(mapping: PerturbationMapping, cut: int) -> None:
     """Refuse a cut that a network does not have.
 
-    Raises
-    ------
-    UserError
-        If the cut is out of range, a later stage reads an earlier output, or words share rows of deltas.
+    Raises `UserError` if the cut is out of range, a later stage reads an earlier output, or words share rows of deltas.
     """
     stages = len(mapping.forward.stages)
     if cut and mapping.times:

@@ -40,10 +40,7 @@ class Scalars:
     def of(cls, coefficients: Sequence[int]) -> Scalars:
         """Coefficients rounded, half to even, with the smallest shift that fits the largest.
 
-        Raises
-        ------
-        UserError
-            If no shift fits.
+        Raises `UserError` if no shift fits.
         """
         largest = max(map(abs, coefficients))
         shift = max(0, largest.bit_length() - 7)

@@ -115,12 +115,8 @@ class SparseAddSpec(Spec):
     def sparse_words(self, indices: Integers, values: Integers, weights: int) -> Words:
         """Words of `sparse` for one packet of `weights` weights; without corrections, one word that adds 0.
 
-        Corrections are (k,) each, values in Q4.12.
-
-        Raises
-        ------
-        UserError
-            If indices do not ascend or are out of range, or a value is outside Q4.12.
+        Corrections are (k,) each, values in Q4.12. Raises `UserError` if indices do not ascend or are out of range, or
+        a value is outside Q4.12.
         """
         if indices.shape != values.shape or indices.ndim != 1:
             raise UserError(f"indices {indices.shape} and values {values.shape} are not two vectors of equal length")

@@ -28,6 +28,8 @@ _Record = TypeVar("_Record")
 class Split:
     """Cut of a model, and number of perturbations of both parts in a step.
 
+    Raises `UserError` if a number is out of range.
+
     Parameters
     ----------
     cut : int
@@ -36,11 +38,6 @@ class Split:
         P1, perturbations of the first part, or of the uncut model.
     second : int
         P2, perturbations of the second part for each of the first; 1 without a cut.
-
-    Raises
-    ------
-    UserError
-        If a number is out of range.
     """
 
     cut: int = 0
@@ -64,10 +61,7 @@ class Split:
     def steps(self, records: Sequence[_Record]) -> list[tuple[_Record, ...]]:
         """Records of consecutive steps, one for each projected gradient, grouped by step.
 
-        Raises
-        ------
-        ValueError
-            If the last step is incomplete.
+        Raises `ValueError` if the last step is incomplete.
         """
         return list(zip(*[iter(records)] * self.slopes, strict=True))
 

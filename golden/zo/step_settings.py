@@ -22,6 +22,8 @@ EPS_SHIFTS = range(4, 13)
 class StepSettings:
     """Settings common to all steps of a job; each step has its own rate.
 
+    Raises `UserError` if a setting is out of range.
+
     Parameters
     ----------
     eps_shift : int
@@ -32,11 +34,6 @@ class StepSettings:
         If true, round a step's coefficients to the bytes of a message, see `scalars.Scalars`.
     loss : str
         See `nn.arithmetic.loss`.
-
-    Raises
-    ------
-    UserError
-        If a setting is out of range.
     """
 
     eps_shift: int = 10
@@ -57,12 +54,8 @@ class StepSettings:
         """Words, in `RATE`, of learning rates of mean losses; and settings with the largest shift that fits all.
 
         Rates are at least 0; `batches` are the samples of each step. ``c = - rate * dL / (2 eps batch slopes)`` in
-        units of ``2**(fraction - 28)``.
-
-        Raises
-        ------
-        UserError
-            If a rate is negative, or all are 0 or too small or large for any shift.
+        units of ``2**(fraction - 28)``. Raises `UserError` if a rate is negative, or all are 0 or too small or large
+        for any shift.
         """
         if not len(rates) or min(rates) < 0 or not np.isfinite(rates).all():
             raise UserError(f"learning rates of {min(rates, default=0):g} to {max(rates, default=0):g}: give 0 or more")

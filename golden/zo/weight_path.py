@@ -155,6 +155,9 @@ class WeightPathSpec(Spec):
     ) -> dict[str, Words]:
         """Words of `codes` and `sparse` for one tensor.
 
+        Raises `UserError` if shapes or ranges do not fit, indices do not ascend, or a beat has weights of more than
+        `scales` blocks.
+
         Parameters
         ----------
         codes : array of uint8, (weights,)
@@ -167,11 +170,6 @@ class WeightPathSpec(Spec):
             Corrections in Q4.12, sorted by index.
         sign : int
             1 or -1 to perturb, 0 for no perturbation.
-
-        Raises
-        ------
-        UserError
-            If shapes or ranges do not fit, indices do not ascend, or a beat has weights of more than `scales` blocks.
         """
         count = codes.size
         if codes.ndim != 1 or not count or block < 1 or scales.shape != (cycles_of(count, block),):

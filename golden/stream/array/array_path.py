@@ -162,10 +162,8 @@ class ArrayPathSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Pass tiles until an input lacks rows or weights.
 
-        Raises
-        ------
-        UserError
-            If a tile's kind, rows or used lanes are out of range, or if a row returns within fewer rows than its tile.
+        Raises `UserError` if a tile's kind, rows or used lanes are out of range, or if a row returns within fewer rows
+        than its tile.
         """
         used, passed = dict.fromkeys(("rows", "terms", "weights", "keys"), 0), list[tuple[TileKind, Words]]()
         terms: dict[TileKind, list[Words]] = {kind: [] for kind in TileKind}

@@ -136,10 +136,7 @@ class LinearSequencerSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Reads and tiles of each layer.
 
-        Raises
-        ------
-        UserError
-            If a layer has no features, no rows, or more rows than `sums`.
+        Raises `UserError` if a layer has no features, no rows, or more rows than `sums`.
         """
         reads, order = list[Words](), list[tuple[int, int]]()
         columns = (inputs["operation"][name][:, 0].tolist() for name in LinearOperation._fields)

@@ -109,10 +109,7 @@ class PartialSumsSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Add the terms of each row; rows leave in the order of their completion.
 
-        Raises
-        ------
-        UserError
-            If a row has no first term, or a sum does not fit 56 bits.
+        Raises `UserError` if a row has no first term, or a sum does not fit 56 bits.
         """
         words_in, begun = inputs["i"], dict[int, Integers]()
         rows, sums = list[int](), list[Integers]()

@@ -102,10 +102,7 @@ class StationaryLoadSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Beats of the tiles; an incomplete last tile gives none.
 
-        Raises
-        ------
-        UserError
-            If rows of a tile differ in `turn` or `part`.
+        Raises `UserError` if rows of a tile differ in `turn` or `part`.
         """
         fields, start, tiles = inputs["i"], 0, list[Integers]()
         half = 1 << (Q4_14.width - 1)

@@ -108,10 +108,7 @@ class TileArraySpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Products of each row and its tile; rows of an incomplete tile give none.
 
-        Raises
-        ------
-        UserError
-            If the first row is not marked `swap`.
+        Raises `UserError` if the first row is not marked `swap`.
         """
         rows, swap = inputs["x"]["value"], inputs["x"]["swap"][:, 0]
         if len(rows) and not swap[0]:

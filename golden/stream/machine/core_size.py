@@ -23,6 +23,8 @@ _VALUES, _WIDE_VALUES = 12_288 * 32, 4_096 * 16
 class CoreSize:
     """Array, buffers and ports of a core.
 
+    Raises `UserError` if a size is not positive.
+
     Parameters
     ----------
     lanes, columns : int
@@ -37,11 +39,6 @@ class CoreSize:
         Memory ports of the weight stream, `BEAT` bytes a cycle at their peak.
     exponentials, norm_lanes : int
         Exponentials a cycle, and values of a norm a cycle.
-
-    Raises
-    ------
-    UserError
-        If a size is not positive.
     """
 
     lanes: int = 32
@@ -62,10 +59,7 @@ class CoreSize:
     def of_array(cls, text: str, ports: int = 1) -> CoreSize:
         """Core with an array from text, lanes x columns, such as ``32x16``; buffers have the default number of values.
 
-        Raises
-        ------
-        UserError
-            If the text has another form, or a size is not in 1 to 1,024.
+        Raises `UserError` if the text has another form, or a size is not in 1 to 1,024.
         """
         match = re.fullmatch(r"(\d{1,4})x(\d{1,4})", text)
         if not match or not all(0 < int(size) <= 1024 for size in match.groups()):

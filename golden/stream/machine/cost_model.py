@@ -55,10 +55,7 @@ DELTA_BYTES = TIMES * NUMBERS * 4
 def on_paper(network: Transformer) -> IntegerTransformer:
     """Integer network without tensors: all weights are Q4.14.
 
-    Raises
-    ------
-    UserError
-        If an operation has no integer model.
+    Raises `UserError` if an operation has no integer model.
     """
     form = Format(4, WEIGHT_BITS - 4)
     return IntegerTransformer(network, {name: form for name in network.parameter_shapes if is_weight(name)})
@@ -112,12 +109,8 @@ class StreamBytes:
 class StepCost:
     """Cost of a training step: one projected gradient of a batch of sentences with `lengths` tokens.
 
-    Operations before `first` are not computed: a cache in DRAM holds their rows.
-
-    Raises
-    ------
-    UserError
-        If the batch is empty, or a length or `first` is out of range.
+    Operations before `first` are not computed: a cache in DRAM holds their rows. Raises `UserError` if the batch is
+    empty, or a length or `first` is out of range.
     """
 
     transformer: IntegerTransformer

@@ -38,11 +38,8 @@ class StreamImages:
     def check_stream(self) -> None:
         """Refuse a stream of another program, or with sensitive weights that a core cannot merge.
 
-        Raises
-        ------
-        UserError
-            If the image is no stream for the core, was changed, or belongs to another model; or, with the operation's
-            number, if sensitive weights do not ascend, lie outside their matrix, or are too large.
+        Raises `UserError` if the image is no stream for the core, was changed, or belongs to another model; or, with
+        the operation's number, if sensitive weights do not ascend, lie outside their matrix, or are too large.
         """
         name, program = self.model.transformer.network.name, self.program
         body = check_image(self.weights, program.size)
@@ -58,12 +55,8 @@ class StreamImages:
     def of(cls, model: TransformerModel, base: FrozenBase, size: CoreSize, cut: int = 0) -> StreamImages:
         """Images of a model of the same base.
 
-        The network is cut before operation `cut`, see `Split`, or a forward cache ends there.
-
-        Raises
-        ------
-        UserError
-            If the model has other tiles, is a part, or does not fit the core, or if the cut is invalid.
+        The network is cut before operation `cut`, see `Split`, or a forward cache ends there. Raises `UserError` if the
+        model has other tiles, is a part, or does not fit the core, or if the cut is invalid.
         """
         name = model.transformer.network.name
         if (model.lanes, model.columns) != (size.lanes, size.columns):

@@ -57,6 +57,9 @@ class Rotation(NamedTuple):
 class StreamLayout:
     """Addresses of all tensors in the stream.
 
+    Raises `UserError` if tiles do not divide a block of inputs, an NF4 name is no matrix, or sensitive indices do not
+    ascend in an NF4 matrix.
+
     Parameters
     ----------
     coded : frozenset of (int, str)
@@ -65,12 +68,6 @@ class StreamLayout:
         Ascending flat indices of a matrix's 18-bit weights; their codes are 0.
     cut : int
         The network is cut before this operation; 0 without a cut.
-
-    Raises
-    ------
-    UserError
-        If tiles do not divide a block of inputs, an NF4 name is no matrix, or sensitive indices do not ascend in an NF4
-        matrix.
     """
 
     transformer: IntegerTransformer
@@ -165,10 +162,7 @@ class StreamLayout:
     def encode(self, tensors: StreamTensors, exact: TransformerIntegers = MappingProxyType({})) -> Bytes:
         """Image of header with digest, stream and tables; `exact` has the 18-bit matrices, for the sensitive weights.
 
-        Raises
-        ------
-        UserError
-            If a tensor is missing or has a wrong shape or format.
+        Raises `UserError` if a tensor is missing or has a wrong shape or format.
         """
         image = np.zeros(self.beats * BEAT, np.uint8)
         for name, place in self.places.items():
@@ -189,10 +183,7 @@ class StreamLayout:
     def decode(self, image: Bytes) -> dict[TensorName, Nf4Weights | Integers]:
         """Tensors of an image.
 
-        Raises
-        ------
-        UserError
-            If the image is invalid, truncated or changed, or made for another version, core or network.
+        Raises `UserError` if the image is invalid, truncated or changed, or made for another version, core or network.
         """
         body = check_image(image, self.size)
         if body.size != self.beats * BEAT:
@@ -205,10 +196,7 @@ class StreamLayout:
     def decode_corrections(self, image: Bytes) -> dict[TensorName, tuple[Integers, Integers]]:
         """Sensitive weights of an image by matrix: addresses in the word stream, values.
 
-        Raises
-        ------
-        UserError
-            As `decode`.
+        Raises `UserError` like `decode`.
         """
         body, entries_of = check_image(image, self.size), {}
         for name, place in self.corrections.items():
@@ -304,10 +292,7 @@ def digest(image: Bytes) -> bytes:
 def check_image(image: Bytes, size: CoreSize) -> Bytes:
     """Body of a stream's image, after the header.
 
-    Raises
-    ------
-    UserError
-        If the image is invalid, truncated or changed, or made for another version or core.
+    Raises `UserError` if the image is invalid, truncated or changed, or made for another version or core.
     """
     head = image[: HEADER_BEATS * BEAT].tobytes()
     if len(head) < HEADER_BEATS * BEAT or not head.startswith(MAGIC):

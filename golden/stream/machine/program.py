@@ -122,10 +122,7 @@ class Program:
     def check(self, features: int = MOST_FEATURES) -> None:
         """Check all instructions against the core's limits, with `features` as the core's largest, see `Limits`.
 
-        Raises
-        ------
-        ProgramError
-            With reason and number of the first wrong instruction.
+        Raises `ProgramError` with reason and number of the first wrong instruction.
         """
         if not self.instructions:
             raise ProgramError(Reason.EMPTY, "a program has no operations")
@@ -154,10 +151,7 @@ class Program:
     def encode(self) -> Bytes:
         """Checked image.
 
-        Raises
-        ------
-        UserError
-            If an instruction exceeds the core's limits, or a value its field.
+        Raises `UserError` if an instruction exceeds the core's limits, or a value its field.
         """
         self.check()
         return self.image()
@@ -165,10 +159,7 @@ class Program:
     def image(self) -> Bytes:
         """Image without checks.
 
-        Raises
-        ------
-        UserError
-            If a value exceeds its field.
+        Raises `UserError` if a value exceeds its field.
         """
         size = self.size
         counts = VERSION, size.lanes, size.columns, size.sums, self.capacity, len(self.instructions)
@@ -182,11 +173,8 @@ class Program:
 def decode_program(image: Bytes, size: CoreSize) -> Program:
     """Program of an image, checked as a core checks it, and against its own digest, which a core ignores.
 
-    Raises
-    ------
-    UserError
-        If the image is invalid, truncated or changed, made for another version or core, or has an operation beyond the
-        limits.
+    Raises `UserError` if the image is invalid, truncated or changed, made for another version or core, or has an
+    operation beyond the limits.
     """
     program = read_program(image, size)
     data = image.tobytes()
@@ -200,10 +188,7 @@ def decode_program(image: Bytes, size: CoreSize) -> Program:
 def read_program(image: Bytes, size: CoreSize) -> Program:
     """Program of an image; operations are not checked.
 
-    Raises
-    ------
-    ProgramError
-        If the image is invalid or truncated, or made for another version or core.
+    Raises `ProgramError` if the image is invalid or truncated, or made for another version or core.
     """
     data = image.tobytes()
     if len(data) < HEADER_BEATS * BEAT or not data.startswith(MAGIC):
@@ -229,12 +214,8 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
     """Program of a transformer for the core of a layout.
 
     `stream` is `layout.digest` of the stream's image without header. `tuned` is the predicate of perturbed tensors.
-
-    Raises
-    ------
-    UserError
-        If the program does not fit the core, with the operation's number and reason, or if nothing is tuned after a
-        cut.
+    Raises `UserError` if the program does not fit the core, with the operation's number and reason, or if nothing is
+    tuned after a cut.
     """
     size, schedule = layout.size, layout.schedule
     _check_rotations(layout.transformer.network)

@@ -74,12 +74,8 @@ class Schedule:
     """Steps of a transformer, and buffers of their values.
 
     `lanes` and `columns` are the values of a row of the activation memory and of the wide memory. The network is cut
-    before operation `cut`, and the value at the cut is stored; 0 without a cut.
-
-    Raises
-    ------
-    UserError
-        If more than one output crosses the cut, or the crossing output is not the last one before it.
+    before operation `cut`, and the value at the cut is stored; 0 without a cut. Raises `UserError` if more than one
+    output crosses the cut, or the crossing output is not the last one before it.
     """
 
     transformer: IntegerTransformer

@@ -121,12 +121,8 @@ class ActivationMemorySpec(Spec):
         """Results of all reads after all writes.
 
         In the RTL a read sees the writes of earlier cycles only; words carry no cycles. The model agrees if every read
-        address was written before, for example in phases.
-
-        Raises
-        ------
-        UserError
-            If an address is outside a memory or never written, or a value does not fit the narrow memory's 24 bits.
+        address was written before, for example in phases. Raises `UserError` if an address is outside a memory or never
+        written, or a value does not fit the narrow memory's 24 bits.
         """
         contents = _Contents(self)
         contents.write(inputs["write"])

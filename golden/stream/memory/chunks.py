@@ -32,6 +32,8 @@ class Chunk(NamedTuple):
 class ChunkLayout:
     """Rows of both memories, and their parts.
 
+    Raises `UserError` if a size is out of range.
+
     Parameters
     ----------
     lanes : int
@@ -40,11 +42,6 @@ class ChunkLayout:
         Values of a chunk, and of a row of the wide memory: a power of two, at most `lanes`.
     rows, wide_rows : int
         Rows of the narrow and of the wide memory.
-
-    Raises
-    ------
-    UserError
-        If a size is out of range.
     """
 
     lanes: int = 32

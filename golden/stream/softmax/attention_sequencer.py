@@ -265,10 +265,7 @@ class AttentionSequencerSpec(Spec):
     def operations(self, inputs: dict[str, Words]) -> list[tuple[AttentionOperation, list[Block]]]:
         """Operations and their blocks, from the words of `operation` and `sentences`.
 
-        Raises
-        ------
-        UserError
-            If heads, widths or lengths do not fit the block.
+        Raises `UserError` if heads, widths or lengths do not fit the block.
         """
         columns, start, operations = inputs["operation"], 0, []
         rows = inputs["sentences"]

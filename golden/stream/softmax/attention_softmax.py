@@ -272,10 +272,7 @@ class AttentionSoftmaxSpec(Spec):
     def operations(self, words: Words) -> list[SoftmaxOperation]:
         """Operations from the words of `operation`.
 
-        Raises
-        ------
-        UserError
-            If a field is out of range.
+        Raises `UserError` if a field is out of range.
         """
         columns = {name: column[:, 0].tolist() for name, column in words.items()}
         return [self._operation(**dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]

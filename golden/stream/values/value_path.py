@@ -184,10 +184,7 @@ class ValuePathSpec(ChunkUnitSpec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Operations with all their inputs.
 
-        Raises
-        ------
-        UserError
-            If an operation has more rows of a side than the block can hold.
+        Raises `UserError` if an operation has more rows of a side than the block can hold.
         """
         fields = {name: port.fields for name, port in self.streams().items() if port.direction == "out"}
         outputs: dict[str, list[Words]] = {

@@ -189,10 +189,7 @@ class WordOffsetsSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Outputs of all commands.
 
-        Raises
-        ------
-        UserError
-            If a command is unknown, has too many rows or fraction bits, or reads rows never written.
+        Raises `UserError` if a command is unknown, has too many rows or fraction bits, or reads rows never written.
         """
         model = _Model(self, inputs)
         commands = inputs["command"]
