@@ -25,25 +25,17 @@ _SHAPING = frozenset(("size", "stride", "shape", "repeats", "end", "split_size",
 
 
 def check_batch_size(module: nn.Module, input_shape: Shape, name: str) -> None:
-    """Refuse a module that computes with the size of its batch.
+    """Refuse a module that computes with the size of its batch; the module is not modified.
 
-    An export has one batch size, but a network here takes any. The module runs on random samples, then on the same
-    samples within a larger batch. Both runs use float64, or the module's own type if it creates tensors of this type.
-    Both runs must have the same operators with the same numbers, except for shapes, and give the same values.
-
-    Parameters
-    ----------
-    module : nn.Module
-        Not modified.
-    input_shape : tuple of int
-        Shape of one sample.
-    name : str
-        Origin of the module for messages.
+    An export fixes the batch size, but networks here take any. The module runs on random samples, then on the same
+    samples within a larger batch, in float64 or else in its own type. Both runs must have the same operators with the
+    same numbers, except for shapes, and give the same values. `input_shape` is a sample's shape, `name` the module's
+    origin for messages.
 
     Raises
     ------
     UserError
-        With the layer in which outputs first differ.
+        With the first layer whose outputs differ.
     """
     with evaluated(module), torch.no_grad():
         for dtype in (torch.float64, next((parameter.dtype for parameter in module.parameters()), torch.float32)):
@@ -69,14 +61,9 @@ def check_batch_size(module: nn.Module, input_shape: Shape, name: str) -> None:
 
 
 class _Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Mode that records the operators of a run with their numbers, or compares another run with the record.
+    """Mode that records a run's operators with their numbers, or compares another run with the record.
 
-    Parameters
-    ----------
-    name : str
-        Origin of the module for messages.
-    expected : sequence, optional
-        Calls of the run before.
+    `name` is the module's origin for messages, `expected` the record.
     """
 
     def __init__(self, name: str, expected: Sequence[tuple[Any, dict[str, Any]]] | None = None) -> None:
@@ -111,7 +98,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _alike(first: tuple[Any, dict[str, Any]], second: tuple[Any, dict[str, Any]]) -> bool:
-    """True for two calls of one operator with equal numbers, except that shapes may grow with the samples."""
+    """True for two calls of one operator with equal numbers, apart from shapes, which may grow with the samples."""
     if first[0] is not second[0] or first[1].keys() != second[1].keys():
         return False
     return all(_grown(value, second[1][key], key in _SHAPING) for key, value in first[1].items())
@@ -124,7 +111,7 @@ def _grown(first: Any, second: Any, shaping: bool) -> bool:
 
 
 def _users_line() -> str:
-    """Line of the user's file that is executing."""
+    """Line of the user's file in execution."""
     frame: Any = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code.co_filename):
         frame = frame.f_back
@@ -159,7 +146,7 @@ def _comparable(first: Any, second: Any) -> bool:
 
 
 def _place(module: nn.Module, samples: Tensor) -> str:
-    """Layer in which, or before which, values first differ."""
+    """First layer in which, or before which, values differ."""
     titles = {child: title for title, child in module.named_modules()}
     first, second = (_passed(module, samples[:count]) for count in (_SAMPLES, _MORE))
     for (layer, when, value), (other, _, again) in zip(first, second, strict=False):

@@ -32,21 +32,21 @@ class SampleError(UserError):
 
 
 def exported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> ExportedProgram:
-    """Exported program in which every operator returns a new tensor.
+    """Exported program without operators in place.
 
     Parameters
     ----------
     module : nn.Module or ExportedProgram
         Takes a batch of samples. A module is exported in evaluation mode, and not modified.
     input_shape : tuple of int
-        Shape of one sample as the module takes it.
+        Shape of a sample for the module.
     name : str
         Origin of the module for messages: ``model.py:build``.
 
     Raises
     ------
     SampleError
-        If the module fails on such samples.
+        If the module fails on samples of this shape.
     UserError
         If the module cannot be exported.
     """
@@ -65,12 +65,12 @@ def exported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str)
 
 
 def sample_shape(program: ExportedProgram, name: str) -> Shape:
-    """Shape of one sample as the program takes it.
+    """Shape of a sample for the program.
 
     Raises
     ------
     UserError
-        Unless the program has one output and one input of floats, with fixed sizes except for the batch.
+        Unless the program has a single output and a single input of floats, with fixed sizes except for the batch.
     """
     inputs = [spec for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
     outputs = [spec for spec in program.graph_signature.output_specs if spec.kind is OutputKind.USER_OUTPUT]
@@ -96,12 +96,12 @@ def _sample(program: ExportedProgram) -> Tensor:
 
 
 def _functional(program: ExportedProgram, name: str) -> ExportedProgram:
-    """Program in which every operator returns a new tensor, for its fixed batch size, or for 2 samples if it takes any.
+    """Program without operators in place, for a fixed batch size: the given one, or 2 if any is possible.
 
     Raises
     ------
     UserError
-        If it does not take 2 samples, or was exported in training mode.
+        If the program refuses 2 samples, or was exported in training mode.
     """
     sample = _sample(program)
     if not isinstance(sample.shape[0], int):
@@ -160,7 +160,7 @@ def _example(module: nn.Module, input_shape: Shape) -> Tensor:
 
 
 def _try(module: nn.Module, input_shape: Shape, name: str) -> None:
-    """Run a module once: a mistake of its author gets a plain message with its place."""
+    """Run a module once: the author's mistakes get plain messages with their place."""
     entered: list[str] = [""]
     hooks = [
         child.register_forward_pre_hook(lambda *_, title=title: entered.append(title))
@@ -188,7 +188,7 @@ def _export(module: nn.Module, input_shape: Shape, name: str) -> ExportedProgram
     try:
         with _without_messages(), _without_hints():
             program = torch.export.export(module, (_example(module, input_shape),), strict=False)
-            # only operators in place are replaced, by operators that return a new tensor
+            # replaces operators in place; all other operators stay
             functional: ExportedProgram = program.run_decompositions({})
             return functional
     except Exception as error:
@@ -201,7 +201,7 @@ def _export(module: nn.Module, input_shape: Shape, name: str) -> ExportedProgram
 
 @contextmanager
 def _without_messages() -> Iterator[None]:
-    """Context without PyTorch's warnings about its own code, its log, and its printed graphs."""
+    """Context without PyTorch's log, printed graphs, and warnings about PyTorch's code."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -214,9 +214,9 @@ def _without_messages() -> Iterator[None]:
 
 @contextmanager
 def _without_hints() -> Iterator[None]:
-    """Context in which PyTorch's encoders do not test whether a mask is causal.
+    """Context in which PyTorch's encoders skip the test of a mask for causality.
 
-    An export has no values of the mask. The test's result is only a hint: otherwise the encoder adds the mask itself.
+    An export has no values of the mask. The test only gives a hint: otherwise the encoder adds the mask itself.
     """
     detect = transformer._detect_is_causal_mask
     transformer._detect_is_causal_mask = lambda mask, is_causal=None, size=None: is_causal is True
@@ -227,6 +227,6 @@ def _without_hints() -> Iterator[None]:
 
 
 def _place_of_error(error: BaseException) -> str:
-    """Line of the user's file at which an exception was raised; empty if it is elsewhere."""
+    """Line of the user's file behind an exception; empty for other files."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     return f"{shown(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""

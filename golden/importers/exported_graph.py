@@ -1,4 +1,4 @@
-"""Graph of an exported program: traversal of its operators, with checks and names for every kind of network."""
+"""Traversal of an exported program's operators, with checks and names for every kind of network."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class ExportedGraph(ABC):
 
     @abstractmethod
     def constant(self, node: Node, name: str, tensor: Tensor) -> Any:
-        """Value of a tensor of the module; `name` is empty if the module's state does not name it."""
+        """Value of a tensor of the module; `name` is empty for a tensor outside the module's state."""
 
     @abstractmethod
     def operator(self, node: Node, title: str, place: Place) -> Any:
         """Import an operator."""
 
     def walk(self) -> tuple[Place, Any]:
-        """Import all operators; return the output and its place for messages."""
+        """Import all operators; return the output, with a place for messages."""
         self.program.graph.eliminate_dead_code()
         tensors = self._tensors()
         for node in self.program.graph.nodes:
@@ -75,7 +75,7 @@ class ExportedGraph(ABC):
         raise AssertionError("an exported program has an output")
 
     def _tensors(self) -> dict[str, tuple[str, Tensor]]:
-        """Tensors of the module by placeholder, each with its name in the state, if any."""
+        """Tensors of the module by placeholder, each with the name in the state, if any."""
         signature, state = self.program.graph_signature, self.program.state_dict
         owned = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
         tensors = {}
@@ -85,7 +85,7 @@ class ExportedGraph(ABC):
         return tensors
 
     def _item(self, node: Node, place: Place) -> Any:
-        """One of several outputs."""
+        """Item of an operator's outputs."""
         outputs, number = self.values[node.all_input_nodes[0]], int(str(node.args[1]))
         if type(outputs) is tuple:
             return outputs[number]
@@ -126,9 +126,9 @@ def shown(file: str) -> str:
 
 
 def place_of(node: Node, name: str) -> Place:
-    """Line of the user's file with an operator, and its layer if the line calls several.
+    """Line of the user's file with an operator, and the layer if the line calls several.
 
-    `name` is the origin of the module for messages.
+    `name` is the module's origin for messages.
     """
     stack = list((node.meta.get("nn_module_stack") or {}).values())
     module = re.sub(r"^L\['self'\]\.?|^L__self__\.?", "", stack[-1][0]) if stack else ""

@@ -52,12 +52,9 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """Tensor of a model that does not depend on the sample.
+    """Tensor of a model, independent of the sample.
 
-    Parameters
-    ----------
-    name : str
-        The tensor in the model's state from which this one is made; empty for none.
+    `name` is the source tensor in the model's state; empty for none.
     """
 
     tensor: Tensor
@@ -65,14 +62,14 @@ class Constant:
 
 
 def constant_of(place: Place, what: str, value: Any) -> Constant | None:
-    """Constant argument; None if it is left out."""
+    """Constant argument; None if omitted."""
     if value is not None and not isinstance(value, Constant):
         raise place.error(f"has a {what} that is computed from the samples")
     return value
 
 
 def needed(place: Place, what: str, value: Any) -> Constant:
-    """Constant argument that must be present."""
+    """Required constant argument."""
     constant = constant_of(place, what, value)
     if constant is None:
         raise place.error(f"has no {what}")
@@ -80,7 +77,7 @@ def needed(place: Place, what: str, value: Any) -> Constant:
 
 
 class Arguments(Mapping[str, Any]):
-    """Arguments of an operator by name, with defaults; records which arguments are read.
+    """Arguments of an operator by name, with a record of unread arguments.
 
     Parameters
     ----------
@@ -108,11 +105,11 @@ class Arguments(Mapping[str, Any]):
         return len(self._all)
 
     def first(self, count: int) -> list[Any]:
-        """The first positional arguments; None for omitted ones."""
+        """The first positional arguments; None if omitted."""
         return [self.get(name) for name in self._order[:count]]
 
     def integers(self, place: Place, name: str) -> list[int]:
-        """Integers of an argument, which is an attribute or a constant, depending on the operator's version."""
+        """Integers of an argument: an attribute or a constant, depending on the operator's version."""
         value = self.get(name)
         if isinstance(value, list):
             return value
@@ -120,17 +117,17 @@ class Arguments(Mapping[str, Any]):
         return [] if constant is None else [int(number) for number in constant.tensor.reshape(-1)]
 
     def without_effect(self, *names: str) -> None:
-        """Accept arguments that change no value, given the others."""
+        """Accept arguments without effect, given the others."""
         for name in names:
             self._unread.pop(name, None)
 
     def check(self, place: Place) -> None:
-        """Refuse explicit arguments that were not read.
+        """Refuse unread explicit arguments.
 
         Raises
         ------
         UserError
-            With the first such argument.
+            With the first unread argument.
         """
         for name, value in self._unread.items():
             shown = value.decode(errors="replace") if isinstance(value, bytes) else value
@@ -149,9 +146,9 @@ def aten_arguments(node: Node, shown: Callable[[Any], Any]) -> Arguments:
 
 
 def onnx_arguments(node: onnx.NodeProto, opset: int, shown: Callable[[str], Any] = lambda name: name) -> Arguments:
-    """Attributes and inputs of an ONNX node by the names of its version, with defaults of the attributes.
+    """Attributes and inputs of an ONNX node by the names of the opset, with defaults of the attributes.
 
-    `shown` converts the name of each input. An input of any number of tensors is a list.
+    `shown` converts the name of each input. Variadic inputs are a list.
     """
     from onnx import defs, helper
 

@@ -1,4 +1,4 @@
-"""A user's module adapted to its description: the description's samples as inputs, logits as outputs."""
+"""Adaptation of a user's module: the description's samples as inputs, logits as outputs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from ..models.module import NetworkModule
 
 
 class _Samples:
-    """Hook before a module that converts the description's samples to the module's own.
+    """Hook before a module: the description's samples become the module's own.
 
-    Parameters
-    ----------
-    order : ElementOrder
-        From the module's samples to the description's.
+    `order` leads from the module's samples to the description's.
     """
 
     def __init__(self, order: ElementOrder) -> None:
@@ -32,22 +29,16 @@ class _Samples:
 
 
 def _logits(_: nn.Module, __: tuple[Any, ...], outputs: Tensor) -> Tensor:
-    """Hook after a module that ends in softmax: logarithms of the probabilities."""
+    """Hook after a final softmax: logarithms of the probabilities."""
     return outputs.clamp(min=torch.finfo(outputs.dtype).tiny).log()
 
 
 def adapt(module: nn.Module, own: NetworkModule) -> nn.Module:
-    """Make a user's module take the description's samples and return logits; its state stays unchanged.
+    """Adapt a user's module in place to the description's samples and to logits, and return the module; its state is
+    unchanged.
 
-    Logarithms of a softmax differ from the logits by one number per sample, which changes no loss and no decision. A
-    module that ends in log_softmax already returns them.
-
-    Parameters
-    ----------
-    module : nn.Module
-        The user's; adapted in place and returned.
-    own : NetworkModule
-        The description's module, from `layers.network.imported`.
+    Logarithms of a softmax differ from the logits by a number per sample, without effect on losses and decisions. A
+    final log_softmax already returns them. `own` is the description's module, from `layers.network.imported`.
     """
     if own.samples is not None:
         module.register_forward_pre_hook(_Samples(own.samples))
@@ -58,7 +49,7 @@ def adapt(module: nn.Module, own: NetworkModule) -> nn.Module:
 
 @contextmanager
 def as_written(module: nn.Module) -> Iterator[None]:
-    """Context in which a module's outputs are its author's, without the logarithm."""
+    """Context with the author's outputs of a module, without the logarithm."""
     hooks = {key: hook for key, hook in module._forward_hooks.items() if hook is _logits}
     for key in hooks:
         del module._forward_hooks[key]
@@ -70,7 +61,7 @@ def as_written(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def evaluated(module: nn.Module) -> Iterator[None]:
-    """Context in which a module is in evaluation mode."""
+    """Context with a module in evaluation mode."""
     modes = [(child, child.training) for child in module.modules()]
     module.eval()
     try:

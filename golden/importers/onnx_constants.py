@@ -1,4 +1,4 @@
-"""Constants of an ONNX graph: initializers, and results of nodes that read only constants."""
+"""Constants of an ONNX graph: initializers, and results of nodes of constants."""
 
 from __future__ import annotations
 
@@ -79,16 +79,16 @@ class Constants:
             raise UserError(f"{self._name}: tensor {name} is of {array.dtype}, which is not read") from None
 
     def origin(self, name: str) -> str:
-        """Name of the tensor from which a constant is copied, cast, reshaped or transposed; else its own name."""
+        """Name of the source tensor of a copied, cast, reshaped or transposed constant; else the constant's name."""
         return self._origins.get(name, name)
 
     def own_name(self, name: str) -> str:
-        """Name of the unchanged tensor that a constant is; empty if it was computed."""
+        """Name of an unchanged tensor; empty for a computed constant."""
         origin = self.origin(name)
         return origin if self._arrays.get(origin) is self._arrays[name] else ""
 
     def memory(self, name: str) -> tuple[Array, ...]:
-        """Arrays of the file from which a constant comes: its own array for a view, the sources' for a copy."""
+        """Source arrays of a constant in the file: the array for a view, the sources' arrays for a copy."""
         return self._memory.get(name, (self._arrays[name],))
 
     def set(self, name: str, values: Array) -> None:
@@ -96,7 +96,7 @@ class Constants:
         self._arrays[name] = values
 
     def fold(self, node: onnx.NodeProto, arguments: Arguments, place: Place) -> None:
-        """Compute a node of constants, such as exporters write for the shape of a Reshape.
+        """Compute a node of constants, as exporters write for the shape of a Reshape.
 
         Raises
         ------
@@ -146,7 +146,7 @@ def evaluated(node: onnx.NodeProto, opset: int, arrays: Sequence[Array | None]) 
 
 
 def size_of(kind: str, arrays: Sequence[Array | None], arguments: Arguments) -> int:
-    """Upper limit of the values that a node of constants computes; 0 for a view. Computed before the node runs."""
+    """Upper limit of values computed by a node of constants, before it runs; 0 for a view."""
     present = [array for array in arrays if array is not None]
     match kind:
         case "ConstantOfShape":

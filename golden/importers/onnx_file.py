@@ -1,4 +1,4 @@
-"""Reader of ONNX files, safe for a stranger's file: none of its code runs, and nothing outside its folder is read."""
+"""Reader of ONNX files, safe for a stranger's file: no code runs, and nothing outside the file's folder is read."""
 
 from __future__ import annotations
 
@@ -28,12 +28,7 @@ def is_onnx(reference: str) -> bool:
 
 
 def onnx_model(path: Path) -> tuple[onnx.ModelProto, int]:
-    """Model of a file, and the version of its operators.
-
-    Parameters
-    ----------
-    path : Path
-        ONNX, with operators of `OPSETS`. External tensors may be in other files of its folder.
+    """Model and opset of an ONNX file with operators of `OPSETS`; external tensors may be in other files of the folder.
 
     Raises
     ------

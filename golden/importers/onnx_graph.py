@@ -1,4 +1,4 @@
-"""Graph of an ONNX file: traversal of its nodes, with checks and names for every kind of network."""
+"""Traversal of an ONNX file's nodes, with checks and names for every kind of network."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class OnnxGraph(ABC):
     Attributes
     ----------
     read_names : set of str
-        Names of all tensors that a node reads, or that are outputs.
+        Names of all inputs of nodes, and of outputs.
     values : dict of str to Any
-        Tensors that depend on the sample, in the subclass's form.
+        Tensors depending on the sample, in the subclass's form.
     """
 
     most_axes = 64
@@ -53,7 +53,7 @@ class OnnxGraph(ABC):
 
     @abstractmethod
     def sample(self, name: str, batch: int, shape: tuple[int, ...]) -> Any:
-        """Value of the sample; `batch` is 0 if it is open."""
+        """Value of the sample; `batch` is 0 for an open batch."""
 
     @abstractmethod
     def sizes(self, value: Any) -> tuple[int, ...]:
@@ -61,14 +61,14 @@ class OnnxGraph(ABC):
 
     @abstractmethod
     def constant(self, name: str) -> Any:
-        """Constant by name, in the form that operators read."""
+        """Constant by name, as an operand."""
 
     @abstractmethod
     def operator(self, node: onnx.NodeProto, arguments: Arguments, place: Place) -> list[Any]:
-        """Outputs of a node that reads a tensor depending on the sample."""
+        """Outputs of a node with an input depending on the sample."""
 
     def walk(self) -> tuple[Place, Any]:
-        """Import all nodes; return the output and its place for messages."""
+        """Import all nodes; return the output, with a place for messages."""
         self.constants = Constants(self._model.graph, self.name, self.opset)
         self.values: dict[str, Any] = {}
         inputs = [tensor for tensor in self._model.graph.input if tensor.name not in self.constants]
@@ -121,7 +121,7 @@ class OnnxGraph(ABC):
             self.values |= {name: value for name, value in zip(node.output, outputs, strict=False) if name}
 
     def operand(self, name: str, place: Place) -> Any:
-        """Tensor that a node reads."""
+        """Input of a node."""
         if name in self.values:
             return self.values[name]
         if name not in self.constants:
@@ -132,12 +132,7 @@ class OnnxGraph(ABC):
 def _ordered(model: onnx.ModelProto, known: set[str], name: str) -> list[onnx.NodeProto]:
     """Nodes in topological order, as the standard demands; files in another order are accepted.
 
-    Parameters
-    ----------
-    known : set of str
-        Names of inputs and initializers; names of all outputs are added.
-    name : str
-        Name of the file for messages.
+    `known` has the names of inputs and initializers, and gets the names of all outputs.
 
     Raises
     ------
@@ -168,7 +163,7 @@ def _place_of(node: onnx.NodeProto, name: str) -> Place:
 
 
 def _check_node(node: onnx.NodeProto, model: onnx.ModelProto, opset: int, place: Place) -> None:
-    """Refuse a node with attributes or a number of inputs or outputs that its operator does not have."""
+    """Refuse a node with wrong attributes or a wrong number of inputs or outputs."""
     from onnx import checker
 
     context = checker.C.CheckerContext()

@@ -1,4 +1,4 @@
-"""Loader of a user's module from ``file.py:build``, or of a program from its file."""
+"""Loader of a user's module from ``file.py:build``, or of a program from a file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NAME = "fabtune_user_model"
 
 
 def holds_network(reference: str) -> bool:
-    """True for the name of a file that contains a network and the shape of its samples."""
+    """True for the name of a file with both a network and the shape of samples."""
     return is_onnx(reference) or is_program(reference)
 
 
@@ -32,7 +32,7 @@ def is_program(reference: str) -> bool:
 
 
 def _load_program(path: Path) -> ExportedProgram:
-    """Program read by PyTorch's own reader, which may run code of the file: it is trusted like a Python file.
+    """Program read by PyTorch's reader, which may run code of the file: as trusted as a Python file.
 
     Raises
     ------
@@ -52,19 +52,15 @@ def _load_program(path: Path) -> ExportedProgram:
 def user_module(reference: str) -> nn.Module | ExportedProgram:
     """Module returned by the user's function, on the CPU and with float64 converted to float32; or a loaded program.
 
-    The user's file is executed and may import from its own folder. Its prints go to stderr and do not mix with a
-    command's output. Weights are loaded separately (`checkpoint`) from files of data only.
+    The user's file is executed and may import from its folder. Prints go to stderr, apart from a command's output.
+    Weights are loaded separately (`checkpoint`) from files of data only.
 
-    Parameters
-    ----------
-    reference : str
-        ``path/to/file.py:function``, where the function takes no arguments; or ``path/to/file.pt2``.
+    `reference` is ``path/to/file.py:function`` for a function without arguments, or ``path/to/file.pt2``.
 
     Raises
     ------
     UserError
-        If file or function is missing, the function fails, or it does not return a `torch.nn.Module` or a program of
-        `torch.export`.
+        If file or function is missing, the function fails, or the result is neither a `torch.nn.Module` nor a program.
     """
     if is_program(reference):
         return _load_program(Path(reference))
@@ -104,7 +100,7 @@ def user_module(reference: str) -> nn.Module | ExportedProgram:
 
 @contextmanager
 def _own_folder(path: Path) -> Iterator[None]:
-    """Context in which a file can import from its own folder, without compiled files being written there."""
+    """Context in which a file can import from its folder, without compiled files in there."""
     folder, keep = str(path.resolve().parent), sys.dont_write_bytecode
     sys.path.insert(0, folder)
     sys.dont_write_bytecode = True
@@ -117,7 +113,7 @@ def _own_folder(path: Path) -> Iterator[None]:
 
 
 def _line(error: BaseException, path: Path) -> str:
-    """Line of the user's file at which an exception was raised; empty for syntax errors, whose text has the line."""
+    """Line of the user's file behind an exception; empty for syntax errors, as their text has the line."""
     frames = traceback.extract_tb(error.__traceback__)
     lines = [frame.lineno for frame in frames if Path(frame.filename).resolve() == path.resolve()]
     return f" in line {lines[-1]}" if lines else ""

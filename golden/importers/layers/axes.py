@@ -1,7 +1,7 @@
 """Axes of a tensor in a user's model, as runs of elements in a layer's output.
 
 Views and permutations compute nothing. After them an axis is still a run of elements with a constant distance, or
-several nested runs. A layer can read a tensor with the axes that the layer needs.
+several nested runs. A layer can read a tensor with the right axes.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Value(NamedTuple):
     Parameters
     ----------
     layer : int
-        Layer whose output it is, -1 for the sample.
+        Layer with this output, -1 for the sample.
     shape : tuple of int
-        Output shape of this layer.
+        Output shape of the layer.
     axes : tuple
         Axes of the tensor without the batch.
     padding : tuple of int, optional
-        Zeros around the tensor, for the convolution that reads it.
+        Zeros around the tensor, for a following convolution.
     host : str
-        Operation on the tensor that is left to the host: ``softmax``.
+        Operation on the tensor left to the host: ``softmax``.
     place : Place, optional
         Place of the padding or of the host's operation.
     """
@@ -117,7 +117,7 @@ def channels_of(shape: Shape) -> Axis:
 def spatial(axes: Axes, shape: Shape) -> tuple[int, ...]:
     """Axes of a layer's maps after the channels, 1 for height and 2 for width; empty if the tensor is no map.
 
-    For one-dimensional maps it is the axis whose size is not 1; the width if both are 1.
+    One-dimensional maps have the axis with a size other than 1; the width if both are 1.
     """
     if len(shape) == 3 and axes == in_order(shape):
         return 1, 2
@@ -128,7 +128,7 @@ def spatial(axes: Axes, shape: Shape) -> tuple[int, ...]:
 
 
 def window_over(axes: Iterable[Axis], shape: Shape) -> Pair | None:
-    """Height and width of the windows that axes of a map form; None if they form no window."""
+    """Height and width of the windows formed by axes of a map; None without windows."""
     if len(shape) != 3:
         return None
     runs = joined(sorted((run for axis in axes for run in axis), key=lambda run: -run[1]))
@@ -142,7 +142,7 @@ def after_window(axis: Axis, shape: Shape, pooled: Shape) -> Axis:
     old, new = (in_order_strides(sizes) for sizes in (shape, pooled))
     new_runs: list[Run] = []
     for size, stride in axis:
-        # a run over several axes of the map is split at their borders; each part gets its new distance
+        # a run over several axes of the map is split at their borders; each part gets a new distance
         inner = stride
         parts: list[Run] = []
         for number in (2, 1, 0):
@@ -169,14 +169,14 @@ def outer_first(runs: Sequence[Run]) -> tuple[int, ...]:
 
 
 def feature_order(axis: Axis) -> ElementOrder | None:
-    """Order that maps a tensor with one value per element of a vector to the layer's order; None if both are equal."""
+    """Order that maps a vector with axes to the layer's order; None if both are equal."""
     sizes, axes = tuple(size for size, _ in axis), outer_first(axis)
     features = (prod(sizes),)
     return None if axes == tuple(range(len(axis))) else ElementOrder(features, sizes, axes, features)
 
 
 def placed(axes: tuple[int, ...], values: object, other: int) -> Pair:
-    """Height and width of an operator's argument: one number, or one per axis; `other` for a missing axis."""
+    """Height and width of an operator's argument, a number or a number per axis; `other` for a missing axis."""
     numbers = [values] if isinstance(values, int) else list(values)  # type: ignore[call-overload]
     if not all(isinstance(number, int) for number in numbers):
         raise UserError(f"{numbers} is computed from the samples")
@@ -191,14 +191,9 @@ def with_height(shape: Shape) -> Shape:
 
 
 def inverse(runs: Sequence[Run], shape: Shape) -> Axes:
-    """Axes of a tensor of `shape`, if a layer's output has its elements in the order of the runs.
+    """Axes of a tensor of `shape` in a layer's output with the order of the runs.
 
-    Parameters
-    ----------
-    runs : sequence of Run
-        All elements of the tensor, with their distances in it, in the order of the layer's output.
-    shape : tuple of int
-        Shape of the tensor.
+    `runs` has all elements of the tensor, with their distances in the tensor, in the order of the layer's output.
     """
     distances = in_order_strides(tuple(size for size, _ in runs))
     axes = reshaped((joined((runs[index][0], distances[index]) for index in outer_first(runs)),), shape)

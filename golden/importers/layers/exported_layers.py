@@ -1,4 +1,4 @@
-"""Layers of an exported program, from the arguments of its ATen operators."""
+"""Layers of an exported program, from the arguments of ATen operators."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class ExportedLayers(ExportedGraph):
     program : torch.export.ExportedProgram
         Without operators in place.
     input_shape : tuple of int
-        Shape of one sample as the module takes it.
+        Shape of a sample for the module.
     name : str
         Origin of the module for messages.
 
     Attributes
     ----------
     node : Node
-        Operator that is being imported.
+        Present operator.
     """
 
     def __init__(self, program: ExportedProgram, input_shape: Shape, name: str) -> None:
@@ -61,7 +61,7 @@ class ExportedLayers(ExportedGraph):
         return self.graph.finish()
 
     def sample(self, node: Node) -> Value:
-        """Sample in the axes that all readers use: those of maps, after leading views of the sample, if possible."""
+        """Sample in the axes of all readers: after leading views of the sample, in the axes of maps if possible."""
         module_shape = self._input_shape
         axes: Axes | None = in_order(module_shape)
         passed = [node]
@@ -113,7 +113,7 @@ class ExportedLayers(ExportedGraph):
         return output
 
     def weight(self, place: Place, kind: str, value: Any) -> Weight:
-        """Argument that is a tensor of the module's state."""
+        """Argument from the module's state."""
         constant = needed(place, kind, value)
         assert isinstance(constant, Weight), "what `constant` makes"
         if not constant.name:
@@ -121,7 +121,7 @@ class ExportedLayers(ExportedGraph):
         return constant
 
     def weight_or_none(self, place: Place, kind: str, value: Any) -> Weight | None:
-        """Optional argument that is a tensor of the module's state."""
+        """Optional argument from the module's state."""
         return None if value is None else self.weight(place, kind, value)
 
 

@@ -20,10 +20,7 @@ Parameters = tuple[StageParameters, ...]
 def described(network: Network, module: nn.Module) -> NetworkModule:
     """Module of a network's description, with the weights of a trained module and unfolded batch norm.
 
-    Parameters
-    ----------
-    module : nn.Module
-        From `module_of`, and then returned; or the user's, which is exported.
+    `module` is from `module_of`, and then returned, or the user's.
 
     Raises
     ------
@@ -40,12 +37,7 @@ def described(network: Network, module: nn.Module) -> NetworkModule:
 def folded(network: Network, module: nn.Module) -> Parameters:
     """Weights and biases of a trained module in float64, with batch norm folded as in evaluation mode.
 
-    Parameters
-    ----------
-    network : Network
-        Description of the module.
-    module : nn.Module
-        From `module_of`, or the user's.
+    `network` describes the module, which is from `module_of` or the user's.
 
     Raises
     ------
@@ -107,7 +99,7 @@ def deployed_module(network: Network, module: nn.Module) -> NetworkModule:
 
 
 def check_finite(module: nn.Module, where: str) -> None:
-    """Raise `UserError` with the name of a tensor that has NaN or infinity."""
+    """Raise `UserError` with the name of a tensor with NaN or infinity."""
     for name, tensor in module.state_dict().items():
         if not torch.isfinite(tensor).all():
             raise UserError(f"{where}: {name} has NaN or infinity")

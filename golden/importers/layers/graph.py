@@ -1,6 +1,6 @@
 """Graph of layers of a user's model, with weights, names and places.
 
-An importer adds layers one by one; `LayerGraph.finish` returns their description and module.
+An importer adds layers; `LayerGraph.finish` returns their description and module.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Weight(Constant):
     unnamed : str
         Description of a constant without name.
     memory : tuple of array
-        Arrays of the file from which the tensor was copied.
+        Source arrays of a copied tensor in the file.
     """
 
     axes: Axes = ()
@@ -102,9 +102,9 @@ class GraphLayer:
     eps : float
         Of a batch norm.
     scale : NormTensors, optional
-        Tensors of a batch norm that could not be folded and became a depthwise layer; `names` are their names.
+        Tensors of an unfoldable batch norm, now a depthwise layer; `names` are their names.
     order : ElementOrder, optional
-        From the model's weight to the layer's, if they differ; for a batch norm, from each of its tensors.
+        From the model's weight to the layer's, if they differ; for a batch norm, from each tensor.
     """
 
     layer: Layer
@@ -131,20 +131,20 @@ class LayerGraph:
     name : str
         Name of the model for messages.
     input_shape : tuple of int
-        Shape of one sample.
+        Shape of a sample.
     late : bool
-        True: maps are flattened once, before the first layer that reads a vector. False: as in the model.
+        True: maps are flattened before the first layer of vectors. False: as in the model.
 
     Attributes
     ----------
     left_to_host : list of str
         Operations on the logits without a layer: ``softmax``.
     replaced : set of int
-        Layers whose work later layers include; they are dropped if unread.
+        Layers with a later replacement; they are dropped if unread.
     samples : ElementOrder, optional
         From the model's samples to the description's, if they differ.
     read_otherwise : function of a value
-        Called with a value that is read as a map but is none.
+        Called with a value read as a map without being a map.
     state_names : set of str
         Names of all tensors of the model.
     """
@@ -162,16 +162,13 @@ class LayerGraph:
         self._weights: list[tuple[NDArray[Any], Place]] = []
 
     def add(self, layer: GraphLayer, instead_of: int | None = None) -> int:
-        """Add a layer, and return its number.
+        """Number of a new layer.
 
-        Two successive pools of one kind become a single pool. An activation or pool of a concatenation moves before the
-        concatenation, to each part. The earlier layer stays for other readers.
+        Two successive pools of the same kind become a single pool. An activation or pool of a concatenation moves
+        before the concatenation, to each part. The earlier layer stays for other readers.
 
-        Parameters
-        ----------
-        instead_of : int, optional
-            Layer whose work the new layer includes, for operators that together become one layer. The earlier layer
-            stays for other readers, and is dropped without them.
+        `instead_of` is a layer replaced by the new layer, for operators that together become a single layer. The
+        earlier layer stays for other readers, and is dropped without them.
 
         Raises
         ------
@@ -208,14 +205,14 @@ class LayerGraph:
         order: ElementOrder | None = None,
         eps: float = 0.0,
     ) -> Value:
-        """Add a layer that reads these values, and return its output.
+        """Output of a new layer that reads these values.
 
         Parameters
         ----------
         shape : tuple of int
-            Shape of its output.
+            Shape of the output.
         axes : tuple
-            Axes of its output in the model.
+            Axes of the output in the model.
         weights : mapping of str to Weight or None
             By PyTorch's names.
         order : ElementOrder, optional
@@ -259,7 +256,7 @@ class LayerGraph:
         return value
 
     def flattened(self, place: Place, value: Value) -> Value:
-        """The same tensor as the output of a layer that gives a vector."""
+        """The same tensor as the output of a vector layer."""
         if len(value.shape) == 1:
             return value
         shape = (prod(value.shape),)
@@ -273,9 +270,9 @@ class LayerGraph:
         Raises
         ------
         UserError
-            If it is not the unchanged output of the last layer.
+            Unless it is the unchanged output of the last layer.
         """
-        # views of the last layer's output, such as a dropout, are accepted
+        # views of the last layer's output are accepted, as of a dropout
         if value.layer != len(self.layers) - 1 or value.padding is not None:
             raise UserError(f"{self.name} gives the outputs of a layer that is not the last one")
         if joined(value.runs) != joined([(prod(value.shape), 1)]):
@@ -285,9 +282,9 @@ class LayerGraph:
         self.left_to_host = [value.host] if value.host else []
 
     def finish(self) -> tuple[Network, NetworkModule]:
-        """Description, and its module with the weights in float32, in evaluation mode.
+        """Description, and the module with float32 weights, in evaluation mode.
 
-        A batch norm that cannot be folded becomes a depthwise convolution.
+        An unfoldable batch norm becomes a depthwise convolution.
 
         Raises
         ------
@@ -334,7 +331,7 @@ class LayerGraph:
             layer.sources = tuple(new_number[source] for source in layer.sources)
 
     def _check_owners(self) -> None:
-        """Refuse tensors of two layers that share memory."""
+        """Refuse two layers with shared memory of tensors."""
         owners: dict[int, list[tuple[Tensor, Place]]] = {}
         for layer in self.layers:
             for kind, tensor in layer.tensors.items():
@@ -348,7 +345,7 @@ class LayerGraph:
                 others.append((tensor, layer.place))
 
     def _check_memory(self, place: Place, weight: Weight) -> None:
-        """Refuse a weight whose values in the file overlap another layer's weight."""
+        """Refuse a weight with values of another layer's weight in the file."""
         for part in weight.memory:
             for other, first in self._weights:
                 if first is not place and np.shares_memory(part, other):
@@ -358,9 +355,9 @@ class LayerGraph:
             self._weights.append((part, place))
 
     def _name_layers(self) -> None:
-        """Give each layer with tensors a unique title, from its weight's name or its place.
+        """Give each layer with tensors a unique title, from the weight's name or the place.
 
-        Tensors that the model lacks get names from the title, so no tensor of the model may have such a name.
+        Tensors missing in the model get names from the title, so no tensor of the model may have the same name.
         """
         names = self.state_names.union(*(layer.names.values() for layer in self.layers))
         if RESERVED in names:
@@ -395,7 +392,7 @@ class LayerGraph:
 
 
 def _both(first: Layer, second: Pool) -> Pool | None:
-    """Pool that does the work of two pools of one kind; None if no single pool can."""
+    """Pool with the effect of two successive pools; None without one."""
     if not isinstance(first, MaxPool | AveragePool) or type(first) is not type(second):
         return None
     gaps = any(step > size for step, size in zip(first.stride, first.size, strict=True))
@@ -413,7 +410,7 @@ def _overlap(first: Tensor, second: Tensor) -> bool:
 
 
 def _load(child: nn.Module, layer: GraphLayer) -> None:
-    """Copy a layer's tensors into its module."""
+    """Copy a layer's tensors to the module."""
     parameters: Mapping[str, Tensor | None] = {**dict(child.named_parameters()), **dict(child.named_buffers())}
     for name, target in parameters.items():
         tensor = layer.tensors.get(name)

@@ -1,7 +1,7 @@
 """Operators of any model as layers of a description; operators without a layer are refused at their place.
 
-If two operators become one layer, such as a product and the sum of a parameter, the layer is added *instead of* the
-earlier layer (`LayerGraph.add`), which stays for other readers. Existing layers are never changed.
+Two operators may become a single layer, as a product and the sum of a parameter. The layer is then added *instead of*
+the earlier layer (`LayerGraph.add`), which stays for other readers. Existing layers are never changed.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ def read(place: Place, value: Any, padded: bool = False, host: bool = False) -> 
 def map_of(
     graph: LayerGraph, place: Place, given: Any, padded: bool = False, column: bool = False
 ) -> tuple[Value, Within]:
-    """Argument as a map, with its axes among height and width.
+    """Argument as a map, with the present axes of height and width.
 
-    With `column`, a map of one row may also be seen as a column.
+    With `column`, a map of a single row may also be seen as a column.
     """
     value = read(place, given, padded)
     if len(value.sizes) not in (2, 3):
@@ -87,7 +87,7 @@ def map_of(
 
 
 def _maps(value: Value, within: Within, shape: Shape) -> dict[str, Any]:
-    """Arguments of `LayerGraph.put` for a layer that reads a map and outputs maps with the same axes."""
+    """Arguments of `LayerGraph.put` for a layer from a map to maps with the same axes."""
     return {"sources": [value], "shape": shape, "axes": in_order((shape[0], *(shape[axis] for axis in within)))}
 
 
@@ -110,9 +110,9 @@ def convolution(
     weights : tuple
         Weight (outputs, inputs of a group, sizes of the kernel), and bias.
     stride : sequence of int
-        One number, or one per axis.
+        A number, or a number per axis.
     padding : sequence of pair of int
-        Zeros before and after each axis, added to the value's own padding.
+        Zeros before and after each axis, added to the value's padding.
     """
     weight, bias = weights
     channels, inner, *sizes = weight.sizes
@@ -156,7 +156,7 @@ def _windows(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> tuple[in
 
 
 def _around(value: Value, within: Within, padding: Sequence[Pair]) -> Sides:
-    """Zeros around a map: its own padding plus those before and after each axis."""
+    """Zeros around a map: the value's padding plus zeros before and after each axis."""
     by_axis = dict(zip(within, padding, strict=True))
     more = (*by_axis.get(1, (0, 0)), *by_axis.get(2, (0, 0)))
     top, bottom, left, right = (sum(pair) for pair in zip(value.padding or (0, 0, 0, 0), more, strict=True))
@@ -164,7 +164,7 @@ def _around(value: Value, within: Within, padding: Sequence[Pair]) -> Sides:
 
 
 def _scaled(graph: LayerGraph, place: Place, value: Value, weights: dict[str, Weight | None]) -> Value:
-    """Add a depthwise convolution of a vector seen as maps of one value."""
+    """Add a depthwise convolution of a vector seen as maps of 1 x 1."""
     if not spatial(value.axes, value.shape):
         if not value.in_order:
             raise place.error("reads the elements of a vector in another order")
@@ -174,7 +174,7 @@ def _scaled(graph: LayerGraph, place: Place, value: Value, weights: dict[str, We
 
 
 def vector_of(graph: LayerGraph, place: Place, given: Any) -> Value:
-    """Argument as a vector; its features may be in another order than the layer's."""
+    """Argument as a vector, perhaps with another order of features than the layer's."""
     value = read(place, given)
     if len(value.axes) != 1:
         raise place.error(f"has an input of {value.sizes}: flatten it first")
@@ -231,7 +231,7 @@ def batch_norm(graph: LayerGraph, place: Place, given: Any, weights: dict[str, W
 
 
 def activation(graph: LayerGraph, place: Place, given: Arguments, made: Made) -> Value:
-    """Add the activation of an operator; its first argument is the input, others are numbers or absent."""
+    """Add the activation of an operator: the first argument is the input, others are numbers or absent."""
     (source,) = given.first(1)
 
     def number(name: str) -> Any:
@@ -328,7 +328,7 @@ def viewed(graph: LayerGraph, place: Place, given: Any, shape: Shape | None, sho
 
 
 def permuted(graph: LayerGraph, place: Place, given: Any, turn: Sequence[int]) -> Value:
-    """View of a value with its axes in another order; the batch stays first."""
+    """View of a value with permuted axes; the batch stays first."""
     value = read(place, given, host=True)
     if [*turn][:1] != [0] or sorted(turn) != list(range(len(value.axes) + 1)):
         raise place.error(f"by {[*turn]} of {value.sizes} has no hardware: it moves the samples of a batch")
@@ -338,7 +338,7 @@ def permuted(graph: LayerGraph, place: Place, given: Any, turn: Sequence[int]) -
 def padded(
     graph: LayerGraph, place: Place, given: Any, ends: Sequence[int], sides: dict[int, tuple[int, int]], filled: str
 ) -> Value:
-    """Map with zeros around, for the convolution that reads it.
+    """Map with zeros around, for a following convolution.
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def padded(
 
 
 def added(graph: LayerGraph, place: Place, first: Any, second: Any) -> Value:
-    """Add a sum of two tensors of equal shape and order, or of a tensor and a constant, which is a bias."""
+    """Add a sum of two tensors of equal shape and order, or of a tensor and a constant: a bias."""
     if isinstance(first, Weight):
         first, second = second, first
     value = read(place, first)
@@ -381,9 +381,9 @@ def added(graph: LayerGraph, place: Place, first: Any, second: Any) -> Value:
 
 
 def _biased(graph: LayerGraph, place: Place, value: Value, constant: Weight) -> Value:
-    """Output of a layer plus a constant: a copy of the layer with the constant in its bias.
+    """Output of a layer plus a constant: a copy of the layer with another bias.
 
-    The original layer stays for other readers. A named tensor is the model's own bias, and must be the only bias.
+    The original layer stays for other readers. A named tensor must be the only bias.
     """
     before = graph.layers[value.layer] if value.layer >= 0 else None
     known = Weighted if constant.name else Weighted | BatchNorm
@@ -404,7 +404,7 @@ def _biased(graph: LayerGraph, place: Place, value: Value, constant: Weight) -> 
 
 
 def per_channel(value: Value, array: NDArray[Any]) -> NDArray[Any] | None:
-    """Constant addend or factor as one number per channel; None if it differs within a channel."""
+    """Constant addend or factor as a number per channel; None if values differ within a channel."""
     sizes = (1,) * (1 + len(value.sizes) - array.ndim) + array.shape
     if array.ndim > 1 + len(value.sizes) or any(
         size not in (1, own) for size, own in zip(sizes, (1, *value.sizes), strict=True)
@@ -416,7 +416,7 @@ def per_channel(value: Value, array: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def each_channel(value: Value, constant: Weight) -> Weight | None:
-    """Constant as one number per channel; a named tensor must already have this form."""
+    """Constant as a number per channel; a named tensor must already have this form."""
     count = constant.tensor.numel()
     indices = per_channel(value, constant.viewed(np.arange(count)))
     if indices is not None and np.array_equal(indices, range(count)):
@@ -428,7 +428,7 @@ def each_channel(value: Value, constant: Weight) -> Weight | None:
 
 
 def multiplied(graph: LayerGraph, place: Place, given: Any, factors: Weight) -> Value:
-    """Add a product of a tensor and a constant, one factor per channel: a depthwise convolution of 1 x 1."""
+    """Add a product of a tensor and a constant, with a factor per channel: a depthwise convolution of 1 x 1."""
     value = read(place, given)
     value = graph.flattened(place, value) if len(value.axes) == 1 else value
     unnamed = replace(factors, name="")
@@ -462,7 +462,7 @@ def concatenation(graph: LayerGraph, place: Place, given: Sequence[Any], axis: i
 
 
 def softmax(place: Place, given: Any, axis: int, kind: str) -> Value:
-    """Softmax of the logits, left to the host: it changes no decision."""
+    """Softmax of the logits, left to the host without effect on decisions."""
     value = read(place, given)
     if len(value.sizes) != 1 or axis not in (1, -1):
         raise place.error(

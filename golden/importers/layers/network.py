@@ -28,7 +28,7 @@ def network_of(module: nn.Module | ExportedProgram, input_shape: Shape, name: st
 
 
 def imported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> tuple[Network, NetworkModule]:
-    """Description of a user's module, and a module of the description with its weights.
+    """Description of a user's module, and a module of the description with the weights.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def imported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str)
         Takes a batch of samples, returns their logits, and has only operators with a layer in descriptions. A module is
         exported in evaluation mode, and not modified.
     input_shape : tuple of int
-        Shape of one sample as the module takes it; (channels, length) becomes (channels, 1, length).
+        Shape of a sample for the module; (channels, length) becomes (channels, 1, length).
     name : str
         Origin of the module for messages: ``model.py:build``.
 
@@ -49,7 +49,7 @@ def imported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str)
     Raises
     ------
     SampleError
-        If the module fails on such samples.
+        If the module fails on samples of this shape.
     UserError
         If the module cannot be exported, or has an operator, weights or an arrangement without hardware.
     """
@@ -60,44 +60,29 @@ def imported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str)
 
 
 def onnx_network(path: Path) -> tuple[Network, NetworkModule]:
-    """Description of an ONNX file's network, and its module.
+    """Description and module of an ONNX file's network, with layers named by the file's nodes; see `onnx_model`.
 
-    Parameters
-    ----------
-    path : Path
-        See `onnx_model`.
-
-    Returns
-    -------
-    Network
-    NetworkModule
-        In evaluation mode, float32; its layers have the names of the file's nodes.
+    The module is in evaluation mode, float32.
 
     Raises
     ------
     UserError
-        If the package onnx is missing, the file is too large or damaged, the network does not have one input and one
-        output, or a node has no hardware.
+        If the package onnx is missing, the file is too large or damaged, the network has several inputs or outputs, or
+        a node has no hardware.
     """
     model, opset = onnx_model(path)
     return OnnxLayers(model, str(path), opset).run()
 
 
 def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn.Module]:
-    """Description and module of a user's network.
+    """Description of a user's network, and the module with weights, from the description's samples to logits.
 
     Parameters
     ----------
     reference : str
         ``path/to/file.py:function`` or ``path/to/file.pt2``, see `user_module`; or ``path/to/file.onnx``.
     input_shape : tuple of int, optional
-        Shape of a sample as the module or its description takes it; ONNX files and programs contain it.
-
-    Returns
-    -------
-    Network
-    nn.Module
-        With its weights; takes the description's samples, and returns logits.
+        Shape of a sample for the module or the description; not needed for ONNX files and programs.
 
     Raises
     ------
@@ -122,7 +107,7 @@ def user_network(reference: str, input_shape: Shape | None) -> tuple[Network, nn
 
 
 def _of_program(program: ExportedProgram, asked: Shape | None, reference: str) -> tuple[Network, NetworkModule]:
-    """Import a program; `given` is the shape of a sample that the user expects, if any."""
+    """Import a program; `given` is the user's shape of a sample, if any."""
     shape = sample_shape(program, reference)
     network, module = imported(program, shape, reference)
     if asked is not None and asked not in (shape, network.input_shape):

@@ -1,4 +1,4 @@
-"""Layers of an ONNX file, from the attributes and inputs of its nodes."""
+"""Layers of an ONNX file, from the attributes and inputs of nodes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class OnnxLayers(OnnxGraph):
         self._batch, axes = batch or BATCH, in_order(shape)
         value = Value(-1, with_height(shape), axes)
         if self._seen is not None:
-            # the description has the axes of its first layer; the file's axes are views of them
+            # the description has the axes of the first layer; the file's axes are views of them
             value = Value(-1, with_height(self._seen.sizes), inverse(self._seen.runs, shape))
         self.graph = LayerGraph(self.name, value.shape, late=True)
 
@@ -83,7 +83,7 @@ class OnnxLayers(OnnxGraph):
         return [handler(self, place, arguments)]
 
     def weight(self, place: Place, value: Any, kind: str = "weight") -> Weight:
-        """Argument that is a constant of floats."""
+        """Constant argument of floats."""
         constant = needed(place, kind, value)
         assert isinstance(constant, Weight), "what `constant` makes"
         if constant.tensor.dtype not in (torch.float32, torch.float64):
@@ -91,7 +91,7 @@ class OnnxLayers(OnnxGraph):
         return constant
 
     def bias(self, place: Place, value: Any) -> Weight | None:
-        """Optional argument that is a constant of floats, without name and memory."""
+        """Optional constant argument of floats, without name and memory."""
         return None if value is None else replace(self.weight(place, value, "bias"), name="", memory=())
 
 
@@ -99,7 +99,7 @@ Handler = Callable[[OnnxLayers, Place, Arguments], Value]
 
 
 def _for_each(place: Place, name: str, values: Sequence[int], axes: int) -> list[int]:
-    """Attribute with one number per axis; 1 if omitted."""
+    """Attribute with a number per axis; 1 if omitted."""
     numbers = list(values) or [1] * axes
     if len(numbers) != axes:
         raise place.error(f"has {name} of {numbers} for {axes} axes")
@@ -111,10 +111,7 @@ def _window(
 ) -> tuple[list[int], list[Pair]]:
     """Stride of a convolution or a pool, and zeros before and after each axis.
 
-    Parameters
-    ----------
-    sides : sequence of int
-        Sizes of the map, with its own padding.
+    `sides` are the sizes of the map with earlier padding.
     """
     axes = len(kernel)
     stride = _for_each(place, "strides", arguments.integers(place, "strides"), axes)
@@ -240,7 +237,7 @@ def _reshape(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
 
 
 def _target(sizes: Shape, target: list[int], own_batch: int, zero_is_size: bool) -> Shape | None:
-    """Output shape of a Reshape without the batch; None if it mixes samples."""
+    """Output shape of a Reshape without the batch; None if samples would mix."""
     batch, *wanted = target or [1]
     if not zero_is_size:
         batch = BATCH if batch == 0 else batch

@@ -40,19 +40,18 @@ class StageTensors:
     title : str
         Name of the layer: ``stem.0``.
     weight : str or None
-        Name of its weight; None for a batch norm as a separate stage.
+        Name of the weight; None for a batch norm as a separate stage.
     bias : str or None
-        Name of its bias; None for a layer without.
+        Name of the bias; None for a layer without.
     norm : dict of str to str
         Names of the following batch norm's tensors by PyTorch's: running_mean, running_var, and weight and bias if
         present. Empty without batch norm.
     eps : float
         Of the batch norm.
     channels : int
-        Outputs of the layer: elements of its bias.
+        Outputs of the layer: elements of the bias.
     order : ElementOrder, optional
-        From the user's weight to the stage's, if shape or order differ; for a separate batch norm, from each of its
-        tensors.
+        From the user's weight to the stage's, if shape or order differ; for a separate batch norm, from each tensor.
     """
 
     title: str

@@ -38,7 +38,7 @@ def rows_of(place: Place, value: Any) -> Rows:
 
 
 def output_of(place: Place, value: Any) -> tuple[Rows, str]:
-    """Rows that a model returns, and the softmax that is left to the host; empty for none."""
+    """Rows returned by a model, and the softmax left to the host; empty for none."""
     if isinstance(value, Composed) and value.kind in ("softmax", "log_softmax"):
         return value.rows, value.kind
     return rows_of(place, value), ""
@@ -113,7 +113,7 @@ def multiply(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
 
 
 def divide(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
-    """Quotient of a tensor and a constant, of functions of one value, or of parts of a norm."""
+    """Quotient of a tensor and a constant, of functions of a value, or of parts of a norm."""
     if isinstance(second, Composed) and isinstance(first, Rows | Composed):
         return composed.over(graph, place, first, second)
     if isinstance(second, int | float):
@@ -141,7 +141,7 @@ def power(graph: RowGraph, place: Place, value: Any, exponent: Any) -> Value:
 
 
 def function(graph: RowGraph, place: Place, name: str, value: Any) -> Value:
-    """Function of each value by its name in `UNARY`."""
+    """Function of each value by name in `UNARY`."""
     if not isinstance(value, Rows | Function):
         raise place.error(f"is the {name} of {_named(value)}")
     return applied(graph, place, UNARY[name], value)
@@ -159,14 +159,14 @@ def mean(graph: RowGraph, place: Place, value: Any, dims: Sequence[int] | None, 
 
 
 def softmax_of(place: Place, value: Any, dim: int, kind: Literal["softmax", "log_softmax"]) -> Value:
-    """Softmax of scores over the keys, or of the outputs, which is left to the host."""
+    """Softmax of scores over the keys, or of the outputs, left to the host."""
     if isinstance(value, Scores):
         if kind != "softmax":
             raise place.error("is the logarithm of the softmax of scores, not the softmax")
         return softmax(place, value, dim)
     rows = rows_of(place, value)
     if rows.index.ndim == 2 and dim in (1, -1):
-        # left to the host: changes no decision, and no operator may read it
+        # left to the host: changes no decision, and operators may not read the result
         return Composed(kind, rows, rows.index)
     raise place.error("is over neither the keys of scores nor the outputs, where it is left to the host")
 
@@ -269,7 +269,7 @@ def _power(exponent: float) -> Handler:
 
 
 def _function(name: str) -> Handler:
-    """Importer of a function of each value by its name."""
+    """Importer of a function of each value."""
     return lambda graph, place, arguments: function(graph, place, name, arguments.first(1)[0])
 
 

@@ -1,4 +1,4 @@
-"""Attention that a model computes by products and a softmax: its scores, checked element by element."""
+"""Attention from products and a softmax of a model, with scores checked element by element."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def scores(graph: RowGraph, place: Place, queries: Rows, keys: Rows) -> Scores:
 
 
 def masked(place: Place, scored: Scores, mask: Tensor) -> Scores:
-    """Scores plus a mask, which must be 0 or hide exactly the later tokens."""
+    """Scores plus a mask: 0, or hiding exactly the later tokens."""
     try:
         spread = mask.float().broadcast_to(scored.index.shape)
     except RuntimeError:
@@ -110,7 +110,7 @@ def hidden(place: Place, scored: Scores, mask: Tensor, number: float) -> Scores:
 
 
 def not_a_number(place: Place, value: object) -> Constant:
-    """Mask of zeros. Exporters test the softmax for NaN, which cannot occur: each token sees itself."""
+    """Mask of zeros for the test of the softmax for NaN, which cannot occur: each token sees itself."""
     if not isinstance(value, Scores):
         raise place.error("asks which values are no numbers")
     return Constant(torch.zeros(value.index.shape, dtype=torch.bool))
@@ -193,9 +193,7 @@ def attention(
 
 
 def _heads(graph: RowGraph, place: Place, rows: Rows) -> tuple[Tensor, Tensor, int]:
-    """Sample and features of each head of (..., tokens, width), and the number of tokens, which must be complete and in
-    order.
-    """
+    """Sample and features of each head of (..., tokens, width), and the number of tokens, complete and in order."""
     if rows.number == INPUTS:
         raise place.error("is of samples, with no linear layer between")
     tokens, features = graph.size(rows.number)
@@ -208,7 +206,7 @@ def _heads(graph: RowGraph, place: Place, rows: Rows) -> tuple[Tensor, Tensor, i
 
 
 def _of_one_sample(graph: RowGraph, place: Place, sample: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
-    """Number of each head within its sample, and the features of the heads, which must be equal in all samples."""
+    """Number of each head within a sample, and the features of the heads, equal in all samples."""
     heads = len(sample) // graph.batch
     order = torch.empty_like(sample)
     for number in range(graph.batch):

@@ -1,4 +1,4 @@
-"""Norms, lengths and functions of each value that a model computes by several operators."""
+"""Norms, lengths and functions of each value, composed of several operators."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ class Composed:
     Parameters
     ----------
     rows : Rows
-        Rows from which the result is computed.
+        Input of the computation.
     index : Tensor
-        Has the result's shape; its values are meaningless if the result is one value per row.
+        Has the result's shape; the values are meaningless for a result of 1 value per row.
     value : float
         Number added to a mean of squares.
     centred : bool
-        For a root: true if it is the root of a variance.
+        For a root: true for the root of a variance.
     """
 
     kind: Kind
@@ -146,7 +146,7 @@ def plus_number(place: Place, operand: Composed, number: float) -> Composed:
 
 
 def at_least(place: Place, operand: Composed, number: float) -> Composed:
-    """Length bounded from below by a number that keeps a division by it finite."""
+    """Length with a small lower bound, against a division by 0."""
     if operand.kind != "length" or not 0 <= number <= 1e-6:
         raise place.error(f"is at least {number:g} of a {operand.kind}")
     return operand
@@ -188,7 +188,7 @@ def _norm(graph: RowGraph, place: Place, first: Rows | Composed, second: Compose
 
 
 def number_of(value: object) -> float | None:
-    """Value of a constant with one element; None otherwise."""
+    """Value of a constant with a single element; None otherwise."""
     return float(value.tensor) if isinstance(value, Constant) and value.tensor.numel() == 1 else None
 
 
@@ -201,10 +201,8 @@ class Function:
 
     Parameters
     ----------
-    number : int
-        Operation, as of `Rows`.
-    index : Tensor of int64
-        As of `Rows`.
+    number, index
+        Operation and elements, as of `Rows`.
     values : Tensor of float64
         Values of the function at the points of comparison.
     """
@@ -246,7 +244,7 @@ def applied(
 
 
 def squared_factor(value: Function) -> float | None:
-    """Factor whose product with the values has this square; None if the function is no square."""
+    """Factor f for a function (f x)**2; None for other functions."""
     factor = _factor(value.values, _POINTS**2)
     return factor**0.5 if factor is not None and factor > 0 else None
 
@@ -256,7 +254,7 @@ def _values(value: Rows | Function) -> Tensor:
 
 
 def _factor(values: Tensor, known: Tensor) -> float | None:
-    """Factor between values and those of a known function; None if they are not proportional."""
+    """Factor between values and a known function; None if not proportional."""
     factor = float(values @ known / (known @ known))
     if not factor or not ((values - factor * known).abs() <= _CLOSE * abs(factor) * (1 + known.abs())).all():
         return None

@@ -44,7 +44,7 @@ class ExportedOperations(ExportedGraph):
     Parameters
     ----------
     input_shape : tuple of int
-        Shape of one sample: an image, or rows of (tokens, features).
+        Shape of a sample: an image, or rows of (tokens, features).
     name : str
         Origin of the module for messages: ``model.py:build``.
     """
@@ -59,7 +59,7 @@ class ExportedOperations(ExportedGraph):
         Raises
         ------
         UserError
-            With the line of an operator that has no normal form.
+            With the line of an operator without normal form.
         """
         with torch.no_grad():
             rows, host = output_of(*self.walk())
@@ -89,7 +89,7 @@ class ExportedOperations(ExportedGraph):
         return output
 
     def _computed(self, node: Node, place: Place) -> Value:
-        """Result of an operator that reads only constants, or nothing."""
+        """Result of an operator on constants alone, or without inputs."""
 
         def tensor(value: Any) -> Any:
             if isinstance(value, list | tuple):
@@ -108,7 +108,7 @@ class ExportedOperations(ExportedGraph):
         return Constant(torch.as_tensor(result), name)
 
     def _view(self, node: Node, title: str, place: Place) -> Value:
-        """View of a value: the operator is applied to the index of its elements."""
+        """View of a value: the operator is applied to the index of the elements."""
         operator: Any = node.target
         operand, *rest = self.argument(node.args)
         if isinstance(operand, list):
@@ -135,7 +135,7 @@ class ExportedOperations(ExportedGraph):
         return replace(value, index=index)
 
     def _joined(self, pieces: Sequence[Value], place: Place, dim: Any) -> Rows:
-        """Concatenation of parts of one operation's outputs, or of constant tokens and such outputs."""
+        """Concatenation of parts of an operation's outputs, or of constant tokens and outputs."""
         known = [piece for piece in pieces if isinstance(piece, Rows | Constant)]
         rows = [piece for piece in known if isinstance(piece, Rows)]
         if len(known) != len(pieces):

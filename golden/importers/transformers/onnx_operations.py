@@ -1,7 +1,7 @@
 """Transformer operations of an ONNX file, each node checked element by element or refused by name.
 
-ONNX's reference implementation runs nodes that only arrange elements, on the indices of the elements, and nodes that
-read only constants. No code of the file is executed.
+ONNX's reference implementation runs nodes of constants. It also runs nodes that only arrange elements, on the indices
+of the elements. No code of the file is executed.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class OnnxOperations(OnnxGraph):
         handler = _HANDLERS.get(node.op_type)
         if handler is None:
             raise place.error(f"has no place in a transformer here, which has {KNOWN}")
-        # before opset 13 a softmax is over this axis and all after it
+        # before opset 13 a softmax is over this axis and all later axes
         if "Softmax" in node.op_type and self.opset < 13:
             count = len(self.sizes(arguments["input"]))
             if (axis := arguments["axis"] % count) != count - 1:
@@ -138,7 +138,7 @@ class OnnxOperations(OnnxGraph):
 
 
 def _flag(place: Place, arguments: Arguments, name: str) -> bool:
-    """Attribute that must be 0 or 1; tools read other values differently."""
+    """Attribute with value 0 or 1; tools read other values differently."""
     if (value := arguments.get(name, 0)) not in (0, 1):
         raise place.error(f"has {name} = {value}, not 0 or 1")
     return bool(value)

@@ -26,22 +26,21 @@ _NODES = frozenset(("Attention", "LayerNormalization", "RMSNormalization", "Gelu
 
 
 def own_transformer(reference: str, shape: Shape | None, weights: Path | None = None) -> FoundTransformer | None:
-    """Transformer of a user's file; None if its convolutions, batch norms or operators are those of a network of
-    layers.
+    """Transformer of a user's file; None for convolutions, batch norms or operators of a network of layers.
 
     Parameters
     ----------
     reference : str
-        ``path/to/file.py:function``, which is executed; ``path/to/file.pt2``; or ``path/to/file.onnx``.
+        ``path/to/file.py:function``, to be executed; ``path/to/file.pt2``; or ``path/to/file.onnx``.
     shape : tuple of int, optional
-        Shape of a module's sample; a module without it is not imported.
+        Shape of a module's sample; required for the import of a module.
     weights : Path, optional
-        State dict for a module, by default its own weights.
+        State dict for a module, by default the module's weights.
 
     Raises
     ------
     UserError
-        If a file is wrong, or the model has an operation that no transformer here has.
+        If a file is wrong, or the model has an unsupported operation.
     """
     if is_onnx(reference):
         if weights:
@@ -75,14 +74,14 @@ def transformer_of(module: nn.Module, input_shape: Shape, name: str) -> FoundTra
     module : nn.Module
         Takes a batch of samples; not modified.
     input_shape : tuple of int
-        Shape of one sample: an image, or rows of (tokens, features).
+        Shape of a sample: an image, or rows of (tokens, features).
     name : str
         Origin of the module for messages: ``model.py:build``.
 
     Raises
     ------
     UserError
-        If the module cannot be exported; or with the line of an operator that has no normal form.
+        If the module cannot be exported; or with the line of an operator without normal form.
     """
     return _found(module, exported(module, input_shape, name), input_shape, name)
 
@@ -95,7 +94,7 @@ def _found(module: nn.Module | ExportedProgram, program: ExportedProgram, shape:
 
 
 def onnx_transformer(path: Path) -> FoundTransformer | None:
-    """Transformer of an ONNX file; None if its convolutions, batch norms or nodes are those of a network of layers.
+    """Transformer of an ONNX file; None for convolutions, batch norms or nodes of a network of layers.
 
     Raises
     ------

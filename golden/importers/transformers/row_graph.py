@@ -1,8 +1,8 @@
-"""Graph of a user's transformer: each tensor as an index into the rows that operations output.
+"""Graph of a user's transformer: each tensor as an index into the output rows of an operation.
 
 A tensor that depends on the samples is a view of an operation's outputs: an integer array holds the number of the
-output at each element. PyTorch itself applies views to this array. An operator is accepted only if its array has the
-numbers that its operation reads, for every sample, token and feature; all others are refused.
+output at each element. PyTorch itself applies views to this array. An operator is accepted only with the right numbers
+for every sample, token and feature.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Node:
     tokens : int
         Rows of a sample.
     pooled : bool
-        True for one row per sample.
+        True for a single row per sample.
     names : dict of str to str
         Names in the user's model for the tensors.
     """
@@ -75,14 +75,14 @@ class Node:
 
 @dataclass(frozen=True, eq=False)
 class FoundTransformer:
-    """Result of an importer: a builder, to which a task may add its pooling and head.
+    """Result of an importer: a builder, open for a task's pooling and head.
 
     Parameters
     ----------
     last : int
         Operation of the outputs.
     pooled : bool
-        True if the outputs are one row per sample.
+        True for a single output row per sample.
     places : array of int, (tokens, features)
         See `SampleTransformer`.
     left_to_host : str
@@ -139,7 +139,7 @@ class RowGraph:
         tensors: Mapping[str, Tensor | None] = {},
         names: Mapping[str, str] = {},
     ) -> int:
-        """Add an operation; tokens and, by default, features are those of its first input.
+        """Number of a new operation, with the tokens and, by default, features of the first input.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class RowGraph:
         return self._made[key]
 
     def instead(self, node: Node, operation: Operation, tensors: dict[str, Tensor], names: dict[str, str]) -> int:
-        """Add an operation that replaces another; the other is dropped if nothing reads it."""
+        """Add a replacement of an operation, which is dropped if unread."""
         return self.add(node.place, operation, *node.reads, features=node.features, tensors=tensors, names=names)
 
     def _unfactored(self, place: Place, rows: Rows) -> Rows:
@@ -180,7 +180,7 @@ class RowGraph:
     def settled(self, place: Place, rows: Rows) -> Rows:
         """The same tensor as all outputs of an operation, in any order; the operation is added if necessary.
 
-        One token of each sample is a pooling. Some features of a linear layer are a smaller layer.
+        A fixed token of each sample is a pooling. Some features of a linear layer are a smaller layer.
 
         Raises
         ------
@@ -262,7 +262,7 @@ class RowGraph:
         return Rows(INPUTS, batch * tokens * features + index)
 
     def over_features(self, place: Place, rows: Rows) -> tuple[Tensor, Tensor]:
-        """Number of each row along the last axis, and its features, which must be complete."""
+        """Number of each row along the last axis, and the complete features."""
         _, features = self.size(rows.number)
         flat = rows.index.reshape(-1, rows.index.shape[-1])
         row, feature = flat // features, flat % features
@@ -274,12 +274,12 @@ class RowGraph:
         return number != INPUTS and self.nodes[number].pooled
 
     def finish(self, outputs: Rows, state: Mapping[str, Tensor], host: str = "") -> FoundTransformer:
-        """Drop unread operations, and return the normal form.
+        """Normal form without unread operations.
 
         Parameters
         ----------
         state : mapping of str to Tensor
-            The user's tensors, whose names equal tensors of the normal form get.
+            The user's tensors; equal tensors of the normal form get their names.
         host : str
             Operation after the outputs, on the host.
 
@@ -325,7 +325,7 @@ class RowGraph:
 
 
 def _is(tensor: Tensor, name: str, state: Mapping[str, Tensor]) -> bool:
-    """True if a tensor has the elements of a named tensor, or of the part that the name denotes."""
+    """True if a tensor has the elements of a named tensor, or of the part in the name."""
     whole, _, part = name.partition("[")
     if whole not in state:
         return False

@@ -55,7 +55,9 @@ def norm(
     centred: bool = True,
     axes: int = 1,
 ) -> Rows:
-    """Layer or RMS norm over the last axis; a norm after the pooling of a sum's first or last token moves before it."""
+    """Layer or RMS norm over the last axis; after the pooling of a sum's first or last token, it moves before the
+    pooling.
+    """
     rows = graph.settled(place, rows)
     if axes != 1:
         raise place.error(f"is over the last {axes} axes, not over the features alone")
@@ -109,7 +111,7 @@ def is_relu(graph: RowGraph, rows: Rows) -> bool:
 
 
 def squared(graph: RowGraph, place: Place, rows: Rows) -> Rows:
-    """Square of a ReLU as one function."""
+    """Square of a ReLU, as a single function."""
     node = graph.nodes[rows.number]
     number = graph.add(place, Activation("relu-squared"), *node.reads)
     return Rows(number, rows.index, rows.factor**2)
@@ -179,7 +181,7 @@ def plus(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Rows:
 
 
 def times(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Rows:
-    """Product with a constant: one number, or a factor for each output of a linear layer or norm."""
+    """Product with a constant: a number, or a factor for each output of a linear layer or norm."""
     if constant.tensor.numel() == 1 and constant.tensor.ndim <= rows.index.ndim:
         return replace(rows, factor=rows.factor * float(constant.tensor))
     rows = graph.settled(place, rows)

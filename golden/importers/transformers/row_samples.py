@@ -1,4 +1,4 @@
-"""Samples as rows of tokens: patches of images, and constant tokens that a model concatenates."""
+"""Samples as rows of tokens: patches of images, and constant tokens."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def convolution(
     weight : Constant
         (outputs, channels, height, width), or for signals (outputs, channels, length).
     stride, padding, dilation : int or sequence of int
-        One number, or one per axis.
+        A number, or a number per axis.
     """
     flat = rows.index.ndim == 3
 
@@ -107,7 +107,7 @@ def _convolution(
 
 
 def joined(graph: RowGraph, place: Place, pieces: list[Rows | Constant], dim: int) -> Rows:
-    """Concatenation of constant rows, such as a class token, before or after the tokens of a sample."""
+    """Concatenation of constant rows, as of a class token, before or after the tokens of a sample."""
     dependent = [piece for piece in pieces if isinstance(piece, Rows)]
     if len(dependent) != 1:
         raise place.error(f"joins {len(dependent)} tensors that depend on the samples")
@@ -151,7 +151,7 @@ def _linear_before(graph: RowGraph, number: int) -> Node | None:
 
 
 def _with_tokens(graph: RowGraph, place: Place, number: int, before: int, after: int) -> int:
-    """Repeat the operations between samples and these outputs for more tokens, which are zeros."""
+    """Repeat the operations between samples and these outputs with more tokens of zeros."""
     more = (0, 0, before, after)
     if number == INPUTS:
         assert graph.places is not None, "settled"

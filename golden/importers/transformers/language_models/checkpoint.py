@@ -19,12 +19,12 @@ _TYPES = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.
 
 
 class Checkpoint:
-    """Settings and tensors of a folder; each tensor that is read counts as used.
+    """Settings and tensors of a folder, with a record of the tensors read.
 
     Parameters
     ----------
     folder : Path
-        With ``config.json`` and ``model.safetensors``, or its shards and ``model.safetensors.index.json``.
+        With ``config.json`` and ``model.safetensors``, or shards with ``model.safetensors.index.json``.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Checkpoint:
             self._files |= dict.fromkeys(loaded, path)
 
     def choose_prefix(self, prefixes: Iterable[str], name: str) -> None:
-        """Choose the prefix of all names with which the file has the tensor `name`.
+        """Choose the prefix of all names by the presence of the tensor `name`.
 
         Raises
         ------
@@ -100,14 +100,7 @@ class Checkpoint:
         return self.prefix + name
 
     def tensor(self, name: str, *shape: int) -> NDArray[np.float32]:
-        """Tensor as float32, which represents float16 and bfloat16 exactly.
-
-        Parameters
-        ----------
-        name : str
-            Without the prefix.
-        *shape : int
-            Expected shape.
+        """Tensor as float32, without loss from float16 and bfloat16; `name` is without the prefix.
 
         Raises
         ------
@@ -127,7 +120,7 @@ class Checkpoint:
         return values
 
     def _values(self, full: str) -> tuple[NDArray[np.float32], str]:
-        """Tensor as float32, and its type in the file."""
+        """Tensor as float32, and the type in the file."""
         read = self._tensors[full]
         kind = str(read.dtype).removeprefix("torch.")
         if kind not in _TYPES:
@@ -140,12 +133,12 @@ class Checkpoint:
         return tuple(sorted(self._kinds - {"float32"}))
 
     def rest(self, known: re.Pattern[str]) -> tuple[str, ...]:
-        """Names of unread tensors, which must fit a pattern.
+        """Names of unread tensors, all with a known pattern.
 
         Raises
         ------
         UserError
-            If a name does not fit: its tensor would be missing in the computation.
+            If a name has another pattern: the computation would lack the tensor.
         """
         unread = sorted(set(self._files) - self._used)
         for name in unread:
@@ -158,7 +151,7 @@ class Checkpoint:
 
 
 def refuse_adapter(folder: Path) -> None:
-    """Refuse a folder with an adapter of the library peft, which `transformers` may add to the model or ignore.
+    """Refuse a folder with an adapter of the library peft: `transformers` may add or ignore the adapter.
 
     Raises
     ------

@@ -46,7 +46,7 @@ def read_checkpoint(checkpoint: Checkpoint) -> LanguageModel:
 
 
 class _Reader:
-    """Import of one model."""
+    """Import of a model."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:
         self._from, self._settings = checkpoint, checkpoint.settings
@@ -74,7 +74,7 @@ class _Reader:
         )
 
     def _head(self, words: NDArray[np.float32]) -> NDArray[np.float32] | None:
-        """Head of a decoder, which may be its words' embeddings."""
+        """Head of a decoder; may equal the words' embeddings."""
         self._from.prefix = ""  # the head is outside the body's prefix
         tied: bool = self._settings["tie_word_embeddings"]
         if "lm_head.bias" in self._from:
@@ -121,7 +121,7 @@ class _Reader:
         Parameters
         ----------
         skipped : int
-            First rows, which no token uses.
+            Unused first rows.
         added : int
             Rows beyond the number in the settings.
         more : array of float32, (features,), optional
@@ -164,7 +164,7 @@ class _Reader:
         return heads, self._features // heads
 
     def _require(self, name: str, value: bool, reason: str) -> None:
-        """Refuse a flag with a value that is not computed."""
+        """Refuse a flag with a value without support."""
         if self._settings[name] is not value:
             raise self._settings.refused(f"{name} = {str(not value).lower()}: {reason}")
 
@@ -314,8 +314,8 @@ class _Reader:
     def _rotary_base(self) -> float:
         """Base of the rotary positions; scaled wavelengths are refused.
 
-        As in the library, ``rope_scaling`` wins over ``rope_parameters``, and a base in these objects over the outer
-        one.
+        As in the library, ``rope_scaling`` wins over ``rope_parameters``, and a base inside these objects over the
+        outer base.
         """
         settings = self._settings
         name = "rope_scaling" if settings["rope_scaling"] else "rope_parameters"

@@ -1,4 +1,4 @@
-"""Models of `transformers` from their folder, with the pooling that sentence-transformers writes there."""
+"""Models of `transformers` from their folder, with the pooling of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read_folder(folder: Path) -> LanguageModel:
     Raises
     ------
     UserError
-        If the model is of an unknown kind, or a part of it has no normal form.
+        If the model is of an unknown kind, or a part has no normal form.
     """
     return replace(read_checkpoint(Checkpoint(folder)), pooling=pooling_of(folder))
 
@@ -79,7 +79,7 @@ def _modules(path: Path) -> list[tuple[str, str]]:
 
 
 def _modes(place: Path, values: dict[str, Any]) -> list[str]:
-    """Modes whose rows are concatenated."""
+    """Modes of pooling; their rows are concatenated."""
     flags = Settings(place, values, {name: Field("flag", False) for name in _FLAGS})
     if "pooling_mode" not in values:
         return [mode for name, mode in _FLAGS.items() if flags[name]] or ["mean"]

@@ -1,7 +1,6 @@
 """Decoders from a GGUF file: the Llama family (SmolLM2, Mistral) and Qwen2, in floats or in blocks of 4 to 8 bits.
 
-Names of a file are translated to those of `transformers`: folders and GGUF files have one reader. Blocks are
-dequantised.
+Names are translated to `transformers`' names, for a common reader of folders and files. Blocks are dequantised.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class GgufCheckpoint(Checkpoint):
     Raises
     ------
     UserError
-        If the file is not GGUF, of another architecture, or has settings that are not computed.
+        If the file is not GGUF, of another architecture, or has unsupported settings.
     """
 
     def __init__(self, path: Path) -> None:
@@ -123,7 +122,7 @@ class GgufCheckpoint(Checkpoint):
         return values[key]
 
     def has_bias(self, layer: str, by_settings: bool) -> bool:
-        """True if the file has a bias, about which its metadata do not tell."""
+        """True if the file has a bias; the metadata do not tell."""
         return f"{layer}.bias" in self
 
     def choose_prefix(self, prefixes: Any, name: str) -> None:
@@ -142,7 +141,7 @@ class GgufCheckpoint(Checkpoint):
         return name
 
     def _values(self, full: str) -> tuple[NDArray[np.float32], str]:
-        """Dequantised tensor, and its type; rows of Llama's queries and keys are restored from the order of rotated
+        """Dequantised tensor, and the type; rows of Llama's queries and keys are restored from the order of rotated
         pairs.
         """
         constants, quants = _package()

@@ -1,4 +1,4 @@
-"""Header of a GGUF file: metadata and positions of its tensors, checked against the file's end.
+"""Header of a GGUF file: metadata and positions of tensors, checked against the file's end.
 
 The reader of the package `gguf` takes 4 s instead of 0.1 s, and follows lengths beyond the file.
 """
@@ -32,9 +32,9 @@ class TensorPlace:
     shape : tuple of int
         Rows first, as in PyTorch.
     kind : int
-        Number of its block type.
+        Number of the block type.
     offset : int
-        Offset of its first byte in the file's data.
+        Offset of the first byte in the file's data.
     """
 
     shape: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Tokenizer of a GGUF file: byte-level pairs from its metadata, after a split of the text."""
+"""Tokenizer of a GGUF file: byte-level pairs from the metadata, after a split of the text."""
 
 from __future__ import annotations
 

@@ -14,22 +14,22 @@ from ....transformer.builder import TransformerBuilder
 
 @dataclass(frozen=True)
 class LanguageModel:
-    """A language model from embeddings to the last hidden state, and its separate head.
+    """A language model from embeddings to the last hidden state, and a separate head.
 
     Parameters
     ----------
     name : str
         Name of the folder or file.
     builder : TransformerBuilder
-        With all operations; a task adds its pooling and head.
+        With all operations; a task adds pooling and head.
     last : int
-        Number of the operation that outputs the last hidden state.
+        Number of the last hidden state's operation.
     words : array of float32, (vocabulary, features)
         Frozen embeddings, looked up before the network.
     tensor_names : dict of (int, str) to str
         Name of each tensor in the user's file.
     causal : bool
-        True for a decoder, whose last token sees all tokens.
+        True for a decoder: the last token sees all tokens.
     unused : tuple of str
         Tensors of the file without influence on the last hidden state.
     converted : tuple of str
@@ -38,9 +38,9 @@ class LanguageModel:
         Language-model head of a decoder, a row per possible next token. The same array as `words` for a model with tied
         weights; None for encoders, and for files without head.
     uncounted : int, optional
-        Token without a position of its own, as RoBERTa's padding. Texts with this token are refused.
+        Token without a position, as RoBERTa's padding. Texts with this token are refused.
     pooling : "first", "last" or "mean"
-        Reduction of the last hidden state to one row per sentence, for a head of prompts.
+        Reduction of the last hidden state to a row per sentence, for a head of prompts.
     """
 
     name: str
@@ -56,7 +56,7 @@ class LanguageModel:
     pooling: PoolKind = "mean"
 
     def rows(self, tokens: NDArray[np.integer]) -> NDArray[np.float32]:
-        """Embeddings of tokens, one row each.
+        """Embeddings of tokens, a row each.
 
         Raises
         ------
@@ -69,21 +69,14 @@ class LanguageModel:
 
 
 def check_tokens(name: str, tokens: NDArray[np.integer], words: int, uncounted: int | None = None) -> None:
-    """Refuse tokens that a model would compute differently.
+    """Refuse tokens outside a model's vocabulary of `words` tokens, and the `uncounted` token, see `LanguageModel`.
 
-    Parameters
-    ----------
-    name : str
-        Name of the model, for messages.
-    words : int
-        Size of the model's vocabulary.
-    uncounted : int, optional
-        See `LanguageModel`.
+    `name` is the model's name for messages.
 
     Raises
     ------
     UserError
-        If a token is not in the vocabulary, or has no position of its own.
+        If a token is not in the vocabulary, or has no position.
     """
     if tokens.size and not 0 <= tokens.min() <= tokens.max() < words:
         wrong = tokens.min() if tokens.min() < 0 else tokens.max()

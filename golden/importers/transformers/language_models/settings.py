@@ -46,13 +46,13 @@ class Field:
     Parameters
     ----------
     kind : str
-        One of ``count``, ``index``, ``eps``, ``base``, ``number``, ``flag``, ``text``, ``texts``, ``object``.
+        Key of `_KINDS`.
     default : Any
         Value of a missing setting.
     null : bool
-        True if the setting may be null, which is read as None.
+        True if null is valid; it is read as None.
     alias : str, optional
-        Second name, whose value wins.
+        Second name; its value wins.
     """
 
     kind: str
@@ -76,7 +76,7 @@ class Settings:
     Raises
     ------
     UserError
-        If a value does not have its type.
+        If a value has a wrong type.
     """
 
     def __init__(self, place: Path, values: Mapping[str, Any], fields: Mapping[str, Field], before: str = "") -> None:
@@ -98,7 +98,7 @@ class Settings:
         return self._values[name]
 
     def refused(self, reason: str) -> UserError:
-        """Error of a setting; `reason` starts with its name."""
+        """Error of a setting; `reason` starts with the name."""
         return UserError(f"{self.place} has {self._before}{reason}")
 
 
@@ -234,19 +234,12 @@ ROPE = {
 
 
 def model_settings(place: Path, values: Mapping[str, Any]) -> Settings:
-    """Checked settings of a model.
-
-    Parameters
-    ----------
-    place : Path
-        File, for messages.
-    values : mapping
-        By the names in ``config.json``.
+    """Checked settings of a model, from the values of ``config.json``; `place` is the file, for messages.
 
     Raises
     ------
     UserError
-        If the model is of another kind, a value does not have its type, or layers have settings of their own.
+        If the kind of the model is unknown, a value has a wrong type, or layers have separate settings.
     """
     kind = Field("text")
     kind_settings = Settings(place, values, {"model_type": kind})
@@ -262,14 +255,7 @@ def model_settings(place: Path, values: Mapping[str, Any]) -> Settings:
 
 
 def refuse_other_weights(settings: Settings, values: Mapping[str, Any]) -> None:
-    """Refuse a folder whose tensors are not the plain weights.
-
-    Parameters
-    ----------
-    settings : Settings
-        For messages.
-    values : mapping
-        Contents of ``config.json``.
+    """Refuse a folder with other tensors than plain weights, by the values of ``config.json``.
 
     Raises
     ------

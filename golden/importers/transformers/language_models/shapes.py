@@ -83,14 +83,9 @@ PUBLISHED: dict[str, dict[str, Any]] = {
 
 
 def shapes_of(settings: Mapping[str, Any] | Path, name: str = "") -> LanguageModel:
-    """Language model with zero tensors that take no memory; `TransformerBuilder.network` makes its network.
+    """Language model with zero tensors without memory; `TransformerBuilder.network` makes the network.
 
-    Parameters
-    ----------
-    settings : mapping or Path
-        Contents of ``config.json``, or a folder with this file.
-    name : str
-        Name of a model without folder.
+    `settings` are the contents of ``config.json``, or a folder with this file. `name` is for a model without folder.
 
     Raises
     ------
