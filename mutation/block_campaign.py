@@ -99,19 +99,19 @@ class BlockCampaign(Campaign[BlockSettings]):
         seen = simulate_mutants(design, PORT, values, plan, self._settings.simulator)
         if why := seen[0]:
             raise UserError(f"{self._spec.name} without a fault does not pass its bench: {why[1]}")
-        each = round((time.monotonic() - start) / len(faults), 1)
+        seconds = round((time.monotonic() - start) / len(faults), 1)
         for value, (number, fault) in zip(values, faults.items(), strict=True):
             if why := seen[value]:
                 kind, detail = why
                 by = {"MismatchError": "mismatch", "time": "time"}.get(kind, "objection")
-                yield Result(number, fault, "killed", by, detail, seconds=each)
+                yield Result(number, fault, "killed", by, detail, seconds=seconds)
 
     def _proved(self, faults: dict[int, CellFault]) -> Iterator[Result]:
         """Try equivalence proofs of all mutants, on all processor cores."""
         if not faults:
             return iter(())
         original, proof = mutant(self._made, None), StepEquivalence(mutants(self._made, list(faults.values())))
-        value = {number: at for at, number in enumerate(faults, 1)}
+        value = {number: value_of for value_of, number in enumerate(faults, 1)}
 
         def judge(number: int) -> Result:
             start = time.monotonic()

@@ -73,18 +73,18 @@ class CoreCampaign(Campaign[CoreSettings]):
     def _run(self, faults: Sequence[CellFault], on_result: Callable[[Result], None]) -> None:
         for first in range(0, len(faults), TOGETHER):
             together = faults[first : first + TOGETHER]
-            left = self.record.left(range(first, first + len(together)))
-            if left:
-                self._exercise(together, first, left, on_result)
+            open_faults = self.record.left(range(first, first + len(together)))
+            if open_faults:
+                self._exercise(together, first, open_faults, on_result)
 
     def _exercise(
-        self, together: Sequence[CellFault], first: int, left: list[int], on_result: Callable[[Result], None]
+        self, together: Sequence[CellFault], first: int, open_faults: list[int], on_result: Callable[[Result], None]
     ) -> None:
         """Build a design with faults and judge the open ones, on all processor cores.
 
         All faults pass a stage before any enters the next: results of seconds do not wait for minutes.
         """
-        spent = dict.fromkeys(left, 0.0)
+        spent = dict.fromkeys(open_faults, 0.0)
 
         def result(number: int, verdict: Verdict) -> Result:
             return Result(number, together[number - first], *verdict, seconds=round(spent[number], 1))
@@ -96,7 +96,7 @@ class CoreCampaign(Campaign[CoreSettings]):
             return result(number, verdict) if verdict else None
 
         stages = self._stages(mutants(self._made, together))
-        while (passed := self.record.left(left)) and (stage := next(stages, None)):
+        while (passed := self.record.left(open_faults)) and (stage := next(stages, None)):
             self.record.keep(judged(partial(judge, stage), passed), on_result)
         self.record.keep((result(number, ("undecided", "", "")) for number in passed), on_result)
 

@@ -78,16 +78,16 @@ class CoreGraph:
 
         _, inputs, latches, outputs, ands = map(int, next(lines).split()[1:])
         # from the file: input, register and gate variables, and the literals they depend on
-        self._inputs = [one // 2 for (one,) in numbers(inputs)]
-        self._next = {one // 2: value for one, value in numbers(latches)}
-        self._outputs = [one for (one,) in numbers(outputs)]
+        self._inputs = [literal // 2 for (literal,) in numbers(inputs)]
+        self._next = {literal // 2: value for literal, value in numbers(latches)}
+        self._outputs = [literal for (literal,) in numbers(outputs)]
         self._operands = {made // 2: (a, b) for made, a, b in numbers(ands)}
         self._name(design, names)
         self._zero = always_zero(self._next, self._operands, self._mutant)
         self._readers = self._read_by()
         self.graph = Graph()
-        self._register = {one: self.graph.leaf() for one in self._next}
-        self._at_leaf = {leaf >> 1: one for one, leaf in self._register.items()}
+        self._register = {literal: self.graph.leaf() for literal in self._next}
+        self._at_leaf = {leaf >> 1: literal for literal, leaf in self._register.items()}
         # per step: core literals by file variable, built on demand
         self._core: list[dict[int, int]] = []
         self._others: dict[tuple[int, int], int] = {}
@@ -117,8 +117,8 @@ class CoreGraph:
         """Readers of each variable: gates and registers by variable, outputs by number."""
         readers = defaultdict(list)
         for made, operands in self._operands.items():
-            for one in operands:
-                readers[one >> 1].append(("gate", made))
+            for operand in operands:
+                readers[operand >> 1].append(("gate", made))
         for register, after in self._next.items():
             readers[after >> 1].append(("register", register))
         for at, output in enumerate(self._outputs):
@@ -129,21 +129,21 @@ class CoreGraph:
         """Core literal of a file literal in a step."""
         while len(self._core) <= step:
             self._core.append(dict.fromkeys((0, *self._mutant, *self._zero), FALSE))
-        values, left = self._core[step], [literal >> 1]
-        while left:
-            one = left[-1]
-            if one in values:
-                left.pop()
-            elif one in self._operands:
-                a, b = self._operands[one]
+        values, stack = self._core[step], [literal >> 1]
+        while stack:
+            variable = stack[-1]
+            if variable in values:
+                stack.pop()
+            elif variable in self._operands:
+                a, b = self._operands[variable]
                 unknown = [operand >> 1 for operand in (a, b) if operand >> 1 not in values]
-                left += unknown
+                stack += unknown
                 if not unknown:
-                    values[one] = self.graph.both(values[a >> 1] ^ a & 1, values[b >> 1] ^ b & 1)
-            elif one in self._next:
-                values[one] = self.core(step - 1, self._next[one]) if step else self._register[one]
+                    values[variable] = self.graph.both(values[a >> 1] ^ a & 1, values[b >> 1] ^ b & 1)
+            elif variable in self._next:
+                values[variable] = self.core(step - 1, self._next[variable]) if step else self._register[variable]
             else:
-                values[one] = self.graph.leaf()
+                values[variable] = self.graph.leaf()
         return values[literal >> 1] ^ literal & 1
 
     def steps(self, number: int) -> Iterator[StepDifferences]:
@@ -151,9 +151,9 @@ class CoreGraph:
         beside = self._fault(number)
         step = 0
         while True:
-            found = self._step(step, beside)
-            yield found
-            beside, step = dict(found.after), step + 1
+            differences = self._step(step, beside)
+            yield differences
+            beside, step = dict(differences.after), step + 1
 
     def miter(self, number: int, doubled: set[int], most: int | None = None) -> tuple[int, dict[int, int], set[int]]:
         """Run a mutant beside the core from two states that may differ in `doubled` registers.
@@ -200,12 +200,12 @@ class CoreGraph:
 
     def _fault(self, number: int) -> dict[int, int]:
         """Differing literals of the fault selector input."""
-        return {one: TRUE for one, bit in self._mutant.items() if number >> bit & 1}
+        return {variable: TRUE for variable, bit in self._mutant.items() if number >> bit & 1}
 
     def _step(self, step: int, beside: dict[int, int]) -> StepDifferences:
         """Step the mutant beside the core; `beside` holds its differing literals."""
         values = dict(beside)
-        left: list[int] = []
+        gates: list[int] = []
         seen: set[int] = set()
         registers: set[int] = set()
         asked: list[int] = []
@@ -217,7 +217,7 @@ class CoreGraph:
         def changed(variable: int) -> None:
             for kind, reader in self._readers.get(variable, ()):
                 if kind == "gate":
-                    heapq.heappush(left, reader)
+                    heapq.heappush(gates, reader)
                 elif kind == "register":
                     registers.add(reader)
                 elif reader in self._part_of:
@@ -225,27 +225,27 @@ class CoreGraph:
                 else:
                     seen.add(reader)
 
-        for one in beside:
-            changed(one)
-        while left or asked:
-            if left:
-                one = heapq.heappop(left)
-                (_, a), (_, b) = map(both_runs, self._operands[one])
-                core, other = self.core(step, 2 * one), self.graph.both(a, b)
-                if values.get(one, core) != other:
-                    values[one] = other
-                    changed(one)
+        for node in beside:
+            changed(node)
+        while gates or asked:
+            if gates:
+                node = heapq.heappop(gates)
+                (_, a), (_, b) = map(both_runs, self._operands[node])
+                core, other = self.core(step, 2 * node), self.graph.both(a, b)
+                if values.get(node, core) != other:
+                    values[node] = other
+                    changed(node)
                 continue
             part = self._parts[self._part_of[asked.pop()]]
             differ = self.graph.differ(
                 {pair for at in part.given if (pair := both_runs(self._outputs[at]))[0] != pair[1]}
             )
-            for one in part.gives:
-                core = self.core(step, 2 * one)
-                other = self.graph.choose(differ, self._other(step, one), core)
-                if values.get(one, core) != other:
-                    values[one] = other
-                    changed(one)
+            for node in part.gives:
+                core = self.core(step, 2 * node)
+                other = self.graph.choose(differ, self._other(step, node), core)
+                if values.get(node, core) != other:
+                    values[node] = other
+                    changed(node)
         shown = set()
         for at in seen:
             core, other = both_runs(self._outputs[at])
@@ -254,16 +254,16 @@ class CoreGraph:
                 core, other = self.graph.both(core, core_valid), self.graph.both(other, valid)
             if core != other:
                 shown.add((core, other))
-        pairs = {one: both_runs(self._next[one]) for one in registers}
-        pairs = {one: (core, other) for one, (core, other) in pairs.items() if core != other}
-        return StepDifferences(shown, {one: other for one, (_, other) in pairs.items()}, set(pairs.values()))
+        pairs = {node: both_runs(self._next[node]) for node in registers}
+        pairs = {node: (core, other) for node, (core, other) in pairs.items() if core != other}
+        return StepDifferences(shown, {node: other for node, (_, other) in pairs.items()}, set(pairs.values()))
 
     def _other(self, step: int, variable: int) -> int:
         """Leaf for a result bit of a cut part whose operands differ."""
-        found = self._others.get((step, variable))
-        if found is None:
-            found = self._others[step, variable] = self.graph.leaf()
-        return found
+        leaf = self._others.get((step, variable))
+        if leaf is None:
+            leaf = self._others[step, variable] = self.graph.leaf()
+        return leaf
 
 
 def _write_graph(design: Emitted, folder: Path) -> None:

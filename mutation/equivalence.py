@@ -101,17 +101,17 @@ def _miter(design: Emitted, ports: list[tuple[str, str, str]]) -> str:
         f"gold_{name} != gate_{name}" + (f" && gold_{seen_while[name]}" if name in seen_while else "")
         for _, name in outputs
     ]
-    body += [f"  output {BROKEN}{_RULE};", f"  assign {BROKEN}{_RULE} = {' || '.join(f'({one})' for one in differ)};"]
+    body += [f"  output {BROKEN}{_RULE};", f"  assign {BROKEN}{_RULE} = {' || '.join(f'({item})' for item in differ)};"]
     resets = f"{design.reset} == {design.reset_level}"
-    for number, one in enumerate(channel for channel in channels(design, ways) if channel.inward):
-        offer = ", ".join((one.valid, *one.payload))
-        width = "+".join(["1", *(f"$bits({name})" for name in one.payload)])
+    for number, item in enumerate(channel for channel in channels(design, ways) if channel.inward):
+        offer = ", ".join((item.valid, *item.payload))
+        width = "+".join(["1", *(f"$bits({name})" for name in item.payload)])
         body += [
             f"  reg [{width}-1:0] before{number} = 0;",
             f"  reg waits{number} = 0;",
             f"  always @(posedge {design.clock}) begin",
             f"    before{number} <= {{{offer}}};",
-            f"    waits{number} <= {one.valid} && !gold_{one.ready} && !({resets});",
+            f"    waits{number} <= {item.valid} && !gold_{item.ready} && !({resets});",
             "  end",
             f"  always @* assume (!waits{number} || {resets} || before{number} == {{{offer}}});",
         ]

@@ -22,9 +22,9 @@ def open_memories(design: Any) -> None:
     from pyosys import libyosys as ys
 
     top = design.top_module()
-    found = [cell for cell in top.cells_.values() if cell.type.str() == "$mem_v2" and not _is_logic(cell)]
+    memories = [cell for cell in top.cells_.values() if cell.type.str() == "$mem_v2" and not _is_logic(cell)]
     for number, cell in enumerate(
-        sorted(found, key=lambda cell: cell.getParam(ys.IdString("\\MEMID")).decode_string())
+        sorted(memories, key=lambda cell: cell.getParam(ys.IdString("\\MEMID")).decode_string())
     ):
 
         def port(name: str, cell: Any = cell) -> Any:
@@ -104,22 +104,22 @@ def open_products(design: Any) -> None:
     top.fixup_ports()
 
 
-def _give(top: Any, name: str, given: dict[str, Any]) -> None:
+def _give(top: Any, name: str, operands: dict[str, Any]) -> None:
     """Outputs ``NAME_PORT`` for the operands of a cut part."""
     from pyosys import libyosys as ys
 
-    for port, signal in given.items():
+    for port, signal in operands.items():
         if signal.size():
             wire = top.addWire(ys.IdString(f"\\{name}_{port}"), signal.size())
             wire.port_output = True
             top.connect(ys.SigSpec(wire), signal)
 
 
-def _take(top: Any, name: str, given: dict[str, Any], width: int) -> Any:
+def _take(top: Any, name: str, operands: dict[str, Any], width: int) -> Any:
     """Input ``NAME_gives`` for the result of a cut part, and outputs as in `_give`."""
     from pyosys import libyosys as ys
 
-    _give(top, name, given)
+    _give(top, name, operands)
     wire = top.addWire(ys.IdString(f"\\{name}_gives"), width)
     wire.port_input = True
     return ys.SigSpec(wire)

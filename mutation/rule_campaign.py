@@ -58,10 +58,10 @@ class RuleCampaign(Campaign[RuleSettings]):
         return source_digest(Path(__file__).parents[1] / "sim" / "formal")
 
     def _run(self, faults: Sequence[CellFault], on_result: Callable[[Result], None]) -> None:
-        left = self.record.left(range(len(faults)))
-        if left and (unproved := self._unproved(None)):
+        numbers = self.record.left(range(len(faults)))
+        if numbers and (unproved := self._unproved(None)):
             raise UserError(f"{self._name} without a fault: {', '.join(unproved)} is not proved")
-        self.record.keep(judged(lambda number: self._judge(number, faults[number]), left), on_result)
+        self.record.keep(judged(lambda number: self._judge(number, faults[number]), numbers), on_result)
 
     def _judge(self, number: int, fault: CellFault) -> Result:
         start = time.monotonic()

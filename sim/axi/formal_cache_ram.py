@@ -36,31 +36,31 @@ def check(checker: Checker, part: CacheRam) -> None:
 def _write(checker: Checker, part: CacheRam) -> tuple[Value, Signal]:
     """Rules of the write side; returns the flag of a written beat, and its row."""
     m = checker.m
-    row, left = Signal(range(ROWS), name="write_row"), Signal(BEAT_COUNT_BITS, name="write_left")
+    row, beats_left = Signal(range(ROWS), name="write_row"), Signal(BEAT_COUNT_BITS, name="write_left")
     with m.If(checker.moves("write")):
-        m.d.sync += [row.eq(part.write.payload.address[4:]), left.eq(part.write.payload.beats)]
+        m.d.sync += [row.eq(part.write.payload.address[4:]), beats_left.eq(part.write.payload.beats)]
     with m.Elif(checker.moves("i")):
-        m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
-    checker.rule("write_idle", (part.idle == (left == 0)) & (part.write.ready == part.idle))
-    checker.rule("write_takes", part.i.ready == (left != 0))
+        m.d.sync += [row.eq(row + 1), beats_left.eq(beats_left - 1)]
+    checker.rule("write_idle", (part.idle == (beats_left == 0)) & (part.write.ready == part.idle))
+    checker.rule("write_takes", part.i.ready == (beats_left != 0))
     return checker.moves("i"), row
 
 
 def _read(checker: Checker, part: CacheRam, rows: Array[Signal], written: Value, write_row: Signal) -> None:
     m, beats = checker.m, parts_of(checker.block).beats_read
     checker.inner("stored", beats.i)
-    row, left = Signal(range(ROWS), name="read_row"), Signal(BEAT_COUNT_BITS, name="read_left")
+    row, beats_left = Signal(range(ROWS), name="read_row"), Signal(BEAT_COUNT_BITS, name="read_left")
     room = Signal(range(FIFO_DEPTH + 1), name="room", init=FIFO_DEPTH)
-    reads = (left != 0) & (room != 0)
+    reads = (beats_left != 0) & (room != 0)
     m.d.sync += room.eq(room - reads + checker.moves("o"))
     with m.If(checker.moves("read")):
-        m.d.sync += [row.eq(part.read.payload.address[4:]), left.eq(part.read.payload.beats)]
+        m.d.sync += [row.eq(part.read.payload.address[4:]), beats_left.eq(part.read.payload.beats)]
     with m.Elif(reads):
-        m.d.sync += [row.eq(row + 1), left.eq(left - 1)]
-    checker.lemma("read_takes", part.read.ready == (left == 0))
+        m.d.sync += [row.eq(row + 1), beats_left.eq(beats_left - 1)]
+    checker.lemma("read_takes", part.read.ready == (beats_left == 0))
 
     # beats in the memory's pipeline registers: valid, last, known, data
-    now = (reads, left == 1, ~(written & (row == write_row)), rows[row])
+    now = (reads, beats_left == 1, ~(written & (row == write_row)), rows[row])
     stages = [
         [Signal(width, name=f"{name}{at}") for name, width in (("valid", 1), ("last", 1), ("known", 1), ("data", BITS))]
         for at in range(CacheRam.LATENCY)

@@ -21,15 +21,15 @@ def check(checker: Checker, part: WriteArbiter) -> None:
         command = getattr(part, f"{name}_write").command
         checker.assume(~command.valid | (command.payload.beats != 0))
     # requester and missing beats of the current command
-    left, owner = Signal(BEAT_COUNT_BITS, name="missing"), Signal(range(len(NAMES)), name="owner")
-    number = grants(checker, [f"{name}_write_command" for name in NAMES], left == 0)
+    missing, owner = Signal(BEAT_COUNT_BITS, name="missing"), Signal(range(len(NAMES)), name="owner")
+    number = grants(checker, [f"{name}_write_command" for name in NAMES], missing == 0)
     with m.If(checker.moves("command")):
-        m.d.sync += [left.eq(part.command.payload.beats), owner.eq(number)]
+        m.d.sync += [missing.eq(part.command.payload.beats), owner.eq(number)]
     with m.Elif(checker.moves("o")):
-        m.d.sync += left.eq(left - 1)
-    checker.rule("idle", part.idle == (left == 0))
+        m.d.sync += missing.eq(missing - 1)
+    checker.rule("idle", part.idle == (missing == 0))
     for at, name in enumerate(NAMES):
-        beats, owns = getattr(part, f"{name}_write").beats, (left != 0) & (owner == at)
+        beats, owns = getattr(part, f"{name}_write").beats, (missing != 0) & (owner == at)
         checker.rule(f"{name}_beats", beats.ready == (owns & o.ready))
         checker.rule(f"{name}_passed", ~owns | ((o.valid == beats.valid) & (~o.valid | (o.payload == beats.payload))))
-    checker.rule("none_made", ~o.valid | (left != 0))
+    checker.rule("none_made", ~o.valid | (missing != 0))

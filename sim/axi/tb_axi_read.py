@@ -47,8 +47,8 @@ def scenario(spec: AxiReadSpec, rng: np.random.Generator, words: int) -> list[Ph
     for error, base in zip((DECERR, DECERR, 0), (*bases, bases[0]), strict=True):
         phases.append(Phase(reset=True) if error else replace(STOP, reset=True))
         commands = random_commands(rng, base, size, words // 8)
-        told = {HOST: end_answers(error, int(commands["address"][0, 0]) if error else 0)}
-        phases.append(Phase({"command": commands}, told, quiet=True, responses=first_error(commands, base), script=END))
+        host = {HOST: end_answers(error, int(commands["address"][0, 0]) if error else 0)}
+        phases.append(Phase({"command": commands}, host, quiet=True, responses=first_error(commands, base), script=END))
     return phases
 
 

@@ -127,8 +127,8 @@ class Sideband:
     def drive(self) -> None:
         """Drive the word of the leader's next transfer, from the falling edge."""
         if self.is_input:
-            left = self._leader.done < len(self.words)
-            _put(self._pins, self.words[self._leader.done] if left else [0] * len(self._pins))
+            pending = self._leader.done < len(self.words)
+            _put(self._pins, self.words[self._leader.done] if pending else [0] * len(self._pins))
 
     def sample(self, moved: bool) -> None:
         """Record the word at a transfer of the leader."""

@@ -175,7 +175,7 @@ def _mem_words(path: Path, width: int) -> Iterator[int]:
     count = 0
     # comments may have any encoding
     text = read_text(path, errors="replace")
-    text = _COMMENT.sub(lambda found: " " + "\n" * (len(lines_of(f"{found[0]} ")) - 1), text)
+    text = _COMMENT.sub(lambda match: " " + "\n" * (len(lines_of(f"{match[0]} ")) - 1), text)
     for number, line in enumerate(lines_of(text), 1):
         if "/*" in line:
             raise UserError(f"{path}: line {number}: a comment is left open: close it with */")

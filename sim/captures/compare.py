@@ -147,7 +147,7 @@ def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0)
         raise UserError(f"skip = {skip} with {count} captured words of {lanes} numbers is too much for one comparison")
     golden = spec.run(inputs, skip + count)
     comparison = CaptureComparison()
-    found = []
+    firsts = []
     for name in (name for name in golden if name in captured):
         got = captured[name]
         if missing := [key for key in golden[name] if key not in got]:
@@ -155,10 +155,10 @@ def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0)
         length = len(next(iter(got.values())))
         want = {key: column[skip : skip + length] for key, column in golden[name].items()}
         comparison.add(name, want, got)
-        found += [_first(name, item, want[item.name], got[item.name], skip) for item in streams[name].fields]
+        firsts += [_first(name, item, want[item.name], got[item.name], skip) for item in streams[name].fields]
     if not comparison.compared:
         raise UserError(f"nothing to compare: the capture needs one of {', '.join(golden)} with more than {drop} words")
-    comparison.first = min((one for one in found if one), key=lambda one: one.word, default=None)
+    comparison.first = min((first for first in firsts if first), key=lambda first: first.word, default=None)
     if comparison.mismatches:
         comparison.hint = _hint(spec, inputs, {name: captured[name] for name in golden if name in captured}, skip, drop)
     return comparison

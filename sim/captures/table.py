@@ -21,7 +21,7 @@ _ALL = ""
 """Key of the default radix."""
 
 
-def radices_of(given: Iterable[str]) -> dict[str, str]:
+def radices_of(arguments: Iterable[str]) -> dict[str, str]:
     """Radices by wire from command-line arguments ``RADIX`` or ``WIRE=RADIX``.
 
     Raises
@@ -30,7 +30,7 @@ def radices_of(given: Iterable[str]) -> dict[str, str]:
         If a radix is not in `RADICES`, or occurs twice.
     """
     radices: dict[str, str] = {}
-    for text in given:
+    for text in arguments:
         wire, equals, radix = text.rpartition("=")
         if radix.upper() not in RADICES or bool(wire) != bool(equals):
             known = ", ".join(RADICES).lower()
@@ -84,7 +84,7 @@ class Table:
         if self._export:
             self._check_windows(rows)
         if gap is not None:
-            rows = [one for one in rows if self._has_sample(*one, gap)]
+            rows = [entry for entry in rows if self._has_sample(*entry, gap)]
         if not rows:
             raise UserError(f"{path}: has a header but no samples: export the capture again")
         self._rows = rows
@@ -219,16 +219,16 @@ class Table:
         """Refuse several windows: words between windows are lost. Windows of a single sample count as samples."""
         last, largest = -1, 0
         for line, cells in rows:
-            at = _value(cells[1].strip(), 32, "UNSIGNED")
-            if at is None:
+            number = _value(cells[1].strip(), 32, "UNSIGNED")
+            if number is None:
                 raise UserError(f"{self.where(line)}: Sample in Window is {cells[1][:80]!r}: export the capture again")
-            largest = max(largest, at)
-            if largest and at <= last:
+            largest = max(largest, number)
+            if largest and number <= last:
                 raise UserError(
                     f"{self.where(line)}: another window of the analyser begins: words between windows are not in the "
                     "file, export one window, or keep its rows"
                 )
-            last = at
+            last = number
 
     def _has_sample(self, line: int, cells: list[str], gap: int) -> bool:
         text = cells[gap].strip()

@@ -91,12 +91,12 @@ class Reads:
         self.owed = Signal(range(most + bus.burst + 1), name=f"{name}_r_owed")
         # a bit per outstanding beat, the next beat lowest: 1 marks the last of a burst
         marks = Signal(most + bus.burst, name=f"{name}_r_marks")
-        rest, left = Signal.like(marks, name=f"{name}_r_rest"), Signal.like(self.owed, name=f"{name}_r_left")
-        m.d.comb += [rest.eq(Mux(comes, marks >> 1, marks)), left.eq(self.owed - comes)]
+        rest, remaining = Signal.like(marks, name=f"{name}_r_rest"), Signal.like(self.owed, name=f"{name}_r_left")
+        m.d.comb += [rest.eq(Mux(comes, marks >> 1, marks)), remaining.eq(self.owed - comes)]
         length = ar.payload.length[: (bus.burst - 1).bit_length()]
         m.d.sync += [
-            marks.eq(rest | Mux(asked, 1 << (left + length), 0)),
-            self.owed.eq(left + Mux(asked, length + 1, 0)),
+            marks.eq(rest | Mux(asked, 1 << (remaining + length), 0)),
+            self.owed.eq(remaining + Mux(asked, length + 1, 0)),
         ]
         checker.assume(~r.valid | ((self.owed != 0) & (r.payload.last == marks[0])))
         checker.lemma(f"{name}_r_room", r.ready & (self.owed <= most))
@@ -134,12 +134,12 @@ class Writes:
     """
 
     def __init__(self, checker: Checker, name: str, bus: Bus, most: int) -> None:
-        m, aw, w, b = checker.m, *(checker.streams[f"{name}_{each}"] for each in ("aw", "w", "b"))
-        announced, sends, answered = (checker.moves(f"{name}_{each}") for each in ("aw", "w", "b"))
+        m, aw, w, b = checker.m, *(checker.streams[f"{name}_{part}"] for part in ("aw", "w", "b"))
+        announced, sends, answered = (checker.moves(f"{name}_{part}") for part in ("aw", "w", "b"))
         self.new = legal_bursts(checker, f"{name}_aw", bus)
         sent = sends & w.payload.last
         # bursts announced but not sent; sent; address accepted, the last two until the answer
-        counts = [Signal(range(most + 3), name=f"{name}_{each}") for each in ("unsent", "done", "taken")]
+        counts = [Signal(range(most + 3), name=f"{name}_{part}") for part in ("unsent", "done", "taken")]
         self.unsent, self.done, self.taken = unsent, done, taken = counts
         m.d.sync += [
             unsent.eq(unsent + self.new - sent),
@@ -154,9 +154,9 @@ class Writes:
             m.d.sync += [register.eq(following) for register, following in pairwise(lengths)]
         with m.If(self.new):
             place = unsent - sent
-            for number, each in enumerate(lengths):
+            for number, part in enumerate(lengths):
                 with m.If(place == number):
-                    m.d.sync += each.eq(aw.payload.length)
+                    m.d.sync += part.eq(aw.payload.length)
         # a burst counts as announced from its first address cycle: beats may start in the same cycle
         length = Mux(unsent == 0, aw.payload.length, lengths[0])
         due = (unsent != 0) | self.new

@@ -93,7 +93,7 @@ class WriteEdge:
 
     def __init__(self, checker: Checker, name: str, manager: Any) -> None:
         m, spec, parts = checker.m, manager.spec, parts_of(manager)
-        aw, w = (checker.streams[f"{name}_{each}"] for each in ("aw", "w"))
+        aw, w = (checker.streams[f"{name}_{suffix}"] for suffix in ("aw", "w"))
         # capacity of the address FIFO, plus its output register
         most = spec.outstanding + 1
         self.memory = memory = Writes(checker, name, Bus(spec.address, spec.data, spec.burst), most)
@@ -116,7 +116,7 @@ class WriteEdge:
         """
         m, depth, parts = checker.m, manager.spec.depth, parts_of(manager)
         beats, burst = parts.beats, parts.splitter.o.payload
-        stored, claimed = (Signal(range(depth + 3), name=f"{name}_beats_{each}") for each in ("stored", "claimed"))
+        stored, claimed = (Signal(range(depth + 3), name=f"{name}_beats_{suffix}") for suffix in ("stored", "claimed"))
         m.d.sync += [
             stored.eq(stored + (beats.i.valid & beats.i.ready) - (beats.o.valid & beats.o.ready)),
             claimed.eq(claimed + Mux(_issued(parts), burst.length[:4] + 1, 0) - checker.moves(f"{name}_w")),

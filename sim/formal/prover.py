@@ -191,7 +191,7 @@ def _preparation(cut: Collection[str]) -> list[str]:
         "memory_collect",
         # make reads asynchronous, with separate registers that keep their enables
         "memory_nordff",
-        *(f"delete {_cells(each)}" for each in cut),
+        *(f"delete {_cells(part)}" for part in cut),
         f"{yosys.CALL} {__package__}.initial free_initial_values",
         "setundef -undriven -expose",
         "setundef -init -zero",

@@ -127,7 +127,7 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
 
     softmax, loss = probe_of(parts.softmax), probe_of(parts.celoss)
     in_loss = ~parts.softmax.i.ready + _count(softmax.final) + (loss.full & loss.last)
-    left = Mux(sums.dh_issue, adapters - sums.dh_adapter, 0) + _count(rounded) + sums.done_adapters
+    pending = Mux(sums.dh_issue, adapters - sums.dh_adapter, 0) + _count(rounded) + sums.done_adapters
     held = waiting + level
     counted = {
         "samples_issued": (
@@ -145,8 +145,8 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
             (given == 0) & (outstanding == Mux(start, classes * count, 0)),
         ),
         "samples_given": (
-            adapters * (finished + in_loss) + left == adapters * samples_given,
-            (in_loss == 0) & (left == 0),
+            adapters * (finished + in_loss) + pending == adapters * samples_given,
+            (in_loss == 0) & (pending == 0),
         ),
         "samples_finished": (~late | (finished == count), Value.cast(1)),
     }

@@ -28,7 +28,7 @@ def check(checker: Checker, spec: Nf4QuantSpec) -> Signal:
     """Returns the number of blocks inside. Word counts follow from the block lengths."""
     m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
     longest = spec.words(spec.length)
-    taken, given = checker.packets("i", 1, longest), checker.packets("o", 1, longest)
+    taken, sent = checker.packets("i", 1, longest), checker.packets("o", 1, longest)
     # at most two blocks: a third waits until the first has left
     blocks = checker.words("i", "o", capacity=2, only="last")
     checker.assume(~(i.valid & (blocks > 1)))
@@ -41,7 +41,7 @@ def check(checker: Checker, spec: Nf4QuantSpec) -> Signal:
             m.d.sync += first.eq(taken + 1)
         with m.Else():
             m.d.sync += second.eq(taken + 1)
-    checker.lemma("o_ends", ~o.valid | ((blocks != 0) & (o.payload.last == (given + 1 == first))))
+    checker.lemma("o_ends", ~o.valid | ((blocks != 0) & (o.payload.last == (sent + 1 == first))))
     checker.words("i", "o", capacity=2 * longest)
     moved, before = Signal(name="o_moved"), Signal.like(o.payload.scale, name="o_scale")
     with m.If(checker.moves("o")):

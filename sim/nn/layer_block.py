@@ -94,7 +94,7 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     block = parts_of(checker.block)
     engine, full, filled = parts_of(block.engine), block.reader.outputs.full, block.engine.outputs.filled
     entering, computed = Signal(2, name="entering"), Signal(2, name="computed")
-    given, outstanding = Signal(range(outputs + 1), name="given"), Signal(range(4 * outputs + 2), name="outputs_owed")
+    sent, outstanding = Signal(range(outputs + 1), name="given"), Signal(range(4 * outputs + 2), name="outputs_owed")
     whole, samples = checker.moves("i") & (value == inputs - 1), entering + computed
     m.d.sync += [
         entering.eq(entering + whole - engine.writer.done),
@@ -102,13 +102,13 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
         outstanding.eq(outstanding + Mux(whole, outputs, 0) - checker.moves("o")),
     ]
     with m.If(checker.moves("o")):
-        m.d.sync += given.eq(Mux(given == outputs - 1, 0, given + 1))
-    final = o.valid & (given == outputs - 1)
+        m.d.sync += sent.eq(Mux(sent == outputs - 1, 0, sent + 1))
+    final = o.valid & (sent == outputs - 1)
     checker.lemma("samples_enter", entering <= 1)
     checker.lemma("samples_computed", (samples <= 2) & (~engine.sequencer.done | (computed != 0)))
-    checker.lemma("samples_read", (full | final | ((given == 0) & ~o.valid)) & ~(full & filled))
+    checker.lemma("samples_read", (full | final | ((sent == 0) & ~o.valid)) & ~(full & filled))
     here = samples + full + filled
-    checker.lemma("samples_owed", outstanding == here * outputs + final - Mux(final, 0, given))
+    checker.lemma("samples_owed", outstanding == here * outputs + final - Mux(final, 0, sent))
     checker.balance("o_words", [(whole, outputs)], [(o.valid, checker.moves("o"), 1)], 3 * outputs + 1)
     checker.rule("load_behind", ~checker.moves("load") | (outstanding <= outputs + 1))
 

@@ -30,5 +30,5 @@ def check(checker: Checker, spec: GrngSpec) -> None:
         m.d.comb += content.eq(~state)
         alive.append(state.any())
     checker.rule("alive", Cat(alive).all())
-    given = Value.cast(checker.payload("o"))
-    checker.rule("number", given == number_of(m, contents, EQUAL.get(spec.form, spec.form))[: len(given)].as_unsigned())
+    word = Value.cast(checker.payload("o"))
+    checker.rule("number", word == number_of(m, contents, EQUAL.get(spec.form, spec.form))[: len(word)].as_unsigned())

@@ -27,12 +27,12 @@ def withholding(checker: Checker) -> Value:
 
 def turning(checker: Checker, cycles: int) -> Value:
     """High during the cycles of a mark or replay, and after reset."""
-    m, left = checker.m, Signal(range(cycles + 1), init=cycles, name="turns_left")
-    with m.If(left != 0):
-        m.d.sync += left.eq(left - 1)
+    m, cycles_left = checker.m, Signal(range(cycles + 1), init=cycles, name="turns_left")
+    with m.If(cycles_left != 0):
+        m.d.sync += cycles_left.eq(cycles_left - 1)
     with m.Elif(checker.moves("o") & (checker.ports["replay"] | checker.ports["mark"]).any()):
-        m.d.sync += left.eq(cycles)
-    return left != 0
+        m.d.sync += cycles_left.eq(cycles)
+    return cycles_left != 0
 
 
 def offers(checker: Checker, cycles: int = 0) -> None:

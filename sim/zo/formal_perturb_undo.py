@@ -27,9 +27,9 @@ class Undone(wiring.Component):  # type: ignore[misc]  # Amaranth has no types
     """
 
     def __init__(self) -> None:
-        given = data.StructLayout({"weight": 16, "number": _NUMBER, "scale": _SCALE})
+        layout = data.StructLayout({"weight": 16, "number": _NUMBER, "scale": _SCALE})
         super().__init__(
-            {"i": In(stream.Signature(given)), "o": Out(stream.Signature(data.StructLayout({"weight": 16})))}
+            {"i": In(stream.Signature(layout)), "o": Out(stream.Signature(data.StructLayout({"weight": 16})))}
         )
 
     def elaborate(self, platform: object) -> Module:
@@ -43,8 +43,8 @@ class Undone(wiring.Component):  # type: ignore[misc]  # Amaranth has no types
                 source.ready.eq(target.ready),
                 target.payload.weight.eq(source.payload.weight),
             ]
-        moved, given = Cat(self.i.payload.number, self.i.payload.scale), forth.i.payload
-        m.d.comb += [given.tag.eq(moved), Cat(given.number, given.scale).eq(moved), given.sign.eq(0b01)]
+        moved, first = Cat(self.i.payload.number, self.i.payload.scale), forth.i.payload
+        m.d.comb += [first.tag.eq(moved), Cat(first.number, first.scale).eq(moved), first.sign.eq(0b01)]
         m.d.comb += [Cat(back.i.payload.number, back.i.payload.scale).eq(forth.o.payload.tag)]
         m.d.comb += back.i.payload.sign.eq(0b11)
         return m

@@ -28,7 +28,7 @@ def check(checker: Checker, spec: ArrayPathSpec) -> None:
     rows, streams = probe_of(block), checker.streams
     offered = [streams[name].valid for name in ("sums", "scores", "contexts")]
     checker.rule("kinds_apart", ~rows.taken | (rows.other == rows.attention))
-    checker.rule("sums_apart", ~Cat(one & other for one, other in combinations(offered, 2)).any())
+    checker.rule("sums_apart", ~Cat(first & other for first, other in combinations(offered, 2)).any())
     _never_wait(checker, spec, rows)
 
 
@@ -77,11 +77,11 @@ def _numbers(checker: Checker, rows: Probe, stages: list[tuple[Value, Value]]) -
     # too early: fewer rows since its last visit than the tile has
     early = [~few & (rows.tag.row == number) for few, number in zip(reversed(rows.few), numbers, strict=True)]
     checker.assume(~rows.taken | rows.tag.first | ~Cat(early).any())
-    (valid, newest), (earlier, second), left = *stages, rows.left
+    (valid, newest), (earlier, second), remaining = *stages, rows.left
     returns = rows.few[0] & valid | rows.few[1] & earlier
     # after the first row one fewer remains
     counted = [
-        Mux(rows.swap, few == (left + 1 < APART - age), ~few | (left < APART - 2 - age))
+        Mux(rows.swap, few == (remaining + 1 < APART - age), ~few | (remaining < APART - 2 - age))
         for age, few in enumerate(rows.few)
     ]
     return {

@@ -58,7 +58,7 @@ def _follow(checker: Checker, spec: StationaryLoadSpec, pending: Signal, number:
         # the columns of a value row's part, moved to the first columns
         with m.If(~row_word.turn):
             for column in range(spec.columns):
-                m.d.sync += values[column].eq(mux_tree(row_word.part, [lanes[one[column]] for one in parts]))
+                m.d.sync += values[column].eq(mux_tree(row_word.part, [lanes[segment[column]] for segment in parts]))
     with m.Elif(followed & checker.moves("o")):
         m.d.sync += [ahead.eq(ahead - ahead.any()), beat.eq(beat + ((ahead == 0) & (beat != spec.beats)))]
     weights = Value.cast(o.payload)

@@ -36,9 +36,9 @@ def _over(buffer: int, rows: int) -> int:
     return Buffer(Buffer.of(buffer).wide, Buffer.of(buffer).first + rows).bits
 
 
-def _split(one: Instruction, width: int) -> dict[str, int]:
+def _split(instruction: Instruction, width: int) -> dict[str, int]:
     """Fields for more heads of `width` features each."""
-    heads = one.inputs // width
+    heads = instruction.inputs // width
     return {"heads": heads, "key_heads": heads, "width": width}
 
 

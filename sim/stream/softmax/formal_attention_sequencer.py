@@ -56,14 +56,14 @@ def _chunks(checker: Checker, spec: AttentionSequencerSpec) -> None:
     word = Signal(range(words), name="word")
     gain, whole = checker.moves("contexts"), word == words - 1
     clipped = Signal.like(done.payload.clipped, name="clipped")
-    kept = [Signal(len(Value.cast(contexts.value)), name=f"kept{number}") for number in range(words)]
+    stored = [Signal(len(Value.cast(contexts.value)), name=f"kept{number}") for number in range(words)]
     with m.If(gain):
         m.d.sync += word.eq(Mux(whole, 0, word + 1))
-        for number, into in enumerate(kept):
+        for number, into in enumerate(stored):
             with m.If(word == number):
                 m.d.sync += into.eq(contexts.value)
     checker.balance("write_words", [(gain & whole, 1)], [(write.valid, checker.moves("write"), 1)], 1)
-    values = [value for one in kept for value in _parts(one, spec.exponentials)]
+    values = [value for packed in stored for value in _parts(packed, spec.exponentials)]
     into = _parts(Value.cast(write.payload.value), spec.columns)
     same = [
         (lane[:24] == value) & (lane[24:] == value[-1].replicate(3)) for lane, value in zip(into, values, strict=True)

@@ -24,19 +24,19 @@ def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:
     Lemmas, proved together, equate the outstanding words with the state of the phases of each block of queries. No word
     is therefore lost or invented.
     """
-    m, given, begin = checker.m, checker.payload("operation"), checker.moves("operation")
-    checker.assume((given.queries >= 1) & (given.queries <= spec.queries) & (given.keys >= 1))
-    checker.assume((given.keys <= spec.keys) & (~given.causal | (given.keys == given.first + given.queries)))
-    checker.assume((given.repeats >= 1) & (given.repeats <= _REPEATS))
-    asked = _Block(given.queries - 1, given.keys - 1, given.first, given.causal)
+    m, config, begin = checker.m, checker.payload("operation"), checker.moves("operation")
+    checker.assume((config.queries >= 1) & (config.queries <= spec.queries) & (config.keys >= 1))
+    checker.assume((config.keys <= spec.keys) & (~config.causal | (config.keys == config.first + config.queries)))
+    checker.assume((config.repeats >= 1) & (config.repeats <= _REPEATS))
+    asked = _Block(config.queries - 1, config.keys - 1, config.first, config.causal)
     words = exact_log2(spec.columns // spec.exponentials)
     scores, rows, inverses = (
         Signal(bits, name=f"{name}_owed") for name, bits in (("scores", 6), ("rows", 7), ("inverses", 6))
     )
     m.d.sync += [
         scores.eq(scores + Mux(begin, asked.pairs(spec.columns) << words, 0) - checker.moves("scores")),
-        rows.eq(rows + Mux(begin, _times(given.repeats, asked.pairs(spec.lanes)), 0) - checker.moves("o")),
-        inverses.eq(inverses + Mux(begin, given.queries, 0) - checker.moves("inverse")),
+        rows.eq(rows + Mux(begin, _times(config.repeats, asked.pairs(spec.lanes)), 0) - checker.moves("o")),
+        inverses.eq(inverses + Mux(begin, config.queries, 0) - checker.moves("inverse")),
     ]
     block = probe_of(checker.block)
     parts = parts_of(checker.block)
@@ -107,8 +107,8 @@ def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None
             ]
         )
     checker.rule("last_score", last_score == (checker.moves("scores") & (scores == 1)))
-    lemmas = {"stored": parts.scores.stored == Cat(one[-1] for one in stored)}
-    lemmas["put"] = checker.block.weights.put_last == Cat(one[-1] for one in put)
+    lemmas = {"stored": parts.scores.stored == Cat(bits[-1] for bits in stored)}
+    lemmas["put"] = checker.block.weights.put_last == Cat(bits[-1] for bits in put)
     for bank in range(2):
         for name, way in (("stored", stored[bank]), ("put", put[bank])):
             lemmas[f"{name}_one{bank}"] = (way & (way - 1)[: len(way)]) == 0

@@ -24,8 +24,8 @@ def stimulus(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> di
 
 
 def _block(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    some = int(rng.integers(1, min(words, spec.queries), endpoint=True))
-    queries = int(rng.choice([1, 2, min(spec.queries, max(words // 3, 1)), some]))
+    drawn = int(rng.integers(1, min(words, spec.queries), endpoint=True))
+    queries = int(rng.choice([1, 2, min(spec.queries, max(words // 3, 1)), drawn]))
     keys = int(rng.choice([1, spec.keys, int(rng.integers(1, spec.keys, endpoint=True))]))
     spread = rng.choice([1, 1 << 12, 1 << 18, 1 << 24])
     exponents = rng.integers(0, spread, (queries, keys)) + Q8_16.minimum

@@ -26,12 +26,12 @@ def check(checker: Checker, spec: LayerNormSpec) -> None:
     features, count = operation.payload.features, operation.payload.rows
     checker.assume(~operation.valid | ((features != 0) & (features <= spec.features) & (count != 0)))
     active, loaded = block._active, block._loaded
-    begun, buffered, owed = Signal(8), Signal(9), Signal(9)
+    begun, buffered, pending = Signal(8), Signal(9), Signal(9)
     m.d.comb += [begun.eq(_stored(parts.names)), buffered.eq(_stored(parts.rows))]
-    m.d.sync += owed.eq(owed + checker.moves("i") - checker.moves("o"))
+    m.d.sync += pending.eq(pending + checker.moves("i") - checker.moves("o"))
     within = Signal(name="inside")
     m.d.comb += within.eq(~inside.first)
-    width, left = block._word + 1, Mux(inside.taking, inside.rows_left, 0)
+    width, rows_to_take = block._word + 1, Mux(inside.taking, inside.rows_left, 0)
     of_rows = Mux(width == 2, begun << 1, begun)
     idle = ~inside.taking & ~within & (begun == 0) & (inside.values_room == WORDS_UNDER_WAY)
     idle = idle & (buffered == 0) & (inside.given == 0)
@@ -40,19 +40,19 @@ def check(checker: Checker, spec: LayerNormSpec) -> None:
             "results_counted": inside.values_room + _ones(inside.under_way) + _stored(parts.results) == WORDS_UNDER_WAY,
             "rows_counted": inside.rows_room + begun == ROWS_UNDER_WAY,
             "words_counted": ~active | (buffered + inside.given + Mux(within, width - inside.taken, 0) == of_rows),
-            "rows_left": ~active | (inside.values_left + within == left + begun),
+            "rows_left": ~active | (inside.values_left + within == rows_to_take + begun),
             "rows_taken": Mux(inside.taking, active & (inside.rows_left != 0), ~within),
             "within": (inside.taken < width) & (inside.given < width) | ~active,
             "idle": active | idle,
-            "owed_counted": owed + inside.values_room == buffered + WORDS_UNDER_WAY,
+            "owed_counted": pending + inside.values_room == buffered + WORDS_UNDER_WAY,
             "side": (~inside.side | inside.loading) & (inside.second == inside.side),
             "first": inside.first == (inside.taken == 0),
             "loads": ~active | (inside.loading ^ loaded),
         }
     )
-    checker.rule("o_made", ~o.valid | (owed != 0))
-    checker.rule("o_lost", owed <= spec.buffered + 1 + WORDS_UNDER_WAY)
-    checker.rule("operation_alone", ~operation.ready | (owed == 0))
+    checker.rule("o_made", ~o.valid | (pending != 0))
+    checker.rule("o_lost", pending <= spec.buffered + 1 + WORDS_UNDER_WAY)
+    checker.rule("operation_alone", ~operation.ready | (pending == 0))
     for name in ("names", "results"):
         queue = parts[name]
         checker.rule(f"{name}_room", ~queue.i.valid | queue.i.ready)

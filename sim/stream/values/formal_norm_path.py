@@ -47,16 +47,16 @@ class _Walk:
 
 def check(checker: Checker, spec: NormPathSpec) -> None:
     """Assumes operations with features and rows, and a memory with an answer to every read."""
-    m, block, given = checker.m, checker.block, checker.payload("operation")
+    m, block, config = checker.m, checker.block, checker.payload("operation")
     leave_out(checker, block, "source", "destination")
     norm = parts_of(block).norm
-    checker.assume((given.features != 0) & (given.features <= spec.features))
-    checker.assume((given.rows != 0) & (given.rows <= spec.longest))
+    checker.assume((config.features != 0) & (config.features <= spec.features))
+    checker.assume((config.rows != 0) & (config.rows <= spec.longest))
     begin, done = checker.moves("operation"), checker.streams["done"]
-    job, busy = Signal.like(given, name="job"), Signal(name="busy")
+    job, busy = Signal.like(config, name="job"), Signal(name="busy")
     m.d.sync += busy.eq((busy | begin) & ~checker.moves("done"))
     with m.If(begin):
-        m.d.sync += job.eq(given)
+        m.d.sync += job.eq(config)
     words, rows = exact_log2(spec.columns // spec.norm_lanes), job.rows << 1
     last_word = Signal(exact_log2(spec.features // spec.norm_lanes), name="last_word")
     m.d.comb += last_word.eq((job.features - 1) >> exact_log2(spec.norm_lanes))
@@ -65,34 +65,34 @@ def check(checker: Checker, spec: NormPathSpec) -> None:
     reads = _Walk(checker, "reads", begin, checker.moves("operands_read"), last_chunk, rows)
     takes = _Walk(checker, "takes", begin, taken, last_word, rows)
     makes = _Walk(checker, "makes", begin, made, last_word, rows)
-    told, inside = _norm(checker, norm, takes, makes, taken, made)
+    accepted, inside = _norm(checker, norm, takes, makes, taken, made)
     owed = Signal(range(spec.sums * (spec.features // spec.columns) + 1), name="owed")
     m.d.sync += owed.eq(owed + checker.moves("operands_read") - checker.moves("operands"))
     checker.assume(~checker.streams["operands"].valid | (owed != 0))
-    own = probe_of(block)
+    probe = probe_of(block)
     wide, width = last_chunk + 1, last_word + 1
     places = reads.row * wide + reads.unit == takes.row * wide + takes.unit[words:] + owed
-    row_ends, chunk_ends = own.word == last_word, own.word[:words].all()
-    pending = own.final.any() | done.valid
+    row_ends, chunk_ends = probe.word == last_word, probe.word[:words].all()
+    pending = probe.final.any() | done.valid
     checker.lemmas_together(
         {
-            "active": own.active == busy,
+            "active": probe.active == busy,
             "settings": ~busy | (block._settings.as_value() == job.as_value()),
             "last": ~busy | (block._last_word == last_word),
-            "told": ~busy | (own.told == told),
-            "reading": own.reading == (busy & reads.left),
-            "read": ~reads.left | ((own.chunk == reads.unit) & (own.read_row == reads.row)),
-            "taken": ~takes.left | ((own.word == takes.unit) & (own.taken_row == takes.row)),
-            "flags": ~told | (own.ends == row_ends) & (own.closes == (row_ends | chunk_ends)),
-            "written": ~makes.left | ((own.written_row == makes.row) & (own.part == makes.unit[:words])),
-            "part": makes.left | (own.part == 0),
+            "told": ~busy | (probe.told == accepted),
+            "reading": probe.reading == (busy & reads.left),
+            "read": ~reads.left | ((probe.chunk == reads.unit) & (probe.read_row == reads.row)),
+            "taken": ~takes.left | ((probe.word == takes.unit) & (probe.taken_row == takes.row)),
+            "flags": ~accepted | (probe.ends == row_ends) & (probe.closes == (row_ends | chunk_ends)),
+            "written": ~makes.left | ((probe.written_row == makes.row) & (probe.part == makes.unit[:words])),
+            "part": makes.left | (probe.part == 0),
             "within": ~busy | (reads.within & takes.within & makes.within & (rows != 0) & (rows <= spec.sums)),
             "owed": ~busy | places,
             "inside": ~busy | (takes.row * width + takes.unit == makes.row * width + makes.unit + inside),
             "idle": busy | ~(reads.left | takes.left | makes.left | pending),
             "pending": ~pending | ~makes.left,
             "ending": ~busy | makes.left | pending,
-            "one": (own.final != 3) & ~(own.final.any() & done.valid),
+            "one": (probe.final != 3) & ~(probe.final.any() & done.valid),
         }
     )
     streams = checker.streams
@@ -118,39 +118,39 @@ def _line(job: Any, name: str, chunk: Value) -> Value:
 
 def _norm(checker: Checker, norm: Any, takes: _Walk, makes: _Walk, taken: Value, made: Value) -> tuple[Signal, Signal]:
     """Assume the norm's contract; return a flag, operation accepted, and the number of words inside the norm."""
-    told, inside = Signal(name="told"), Signal(range(norm.spec.words * 4 + 1), name="inside")
+    accepted, inside = Signal(name="told"), Signal(range(norm.spec.words * 4 + 1), name="inside")
     begins = norm.operation.valid & norm.operation.ready
     checker.m.d.sync += inside.eq(inside + taken - made)
     with checker.m.If(begins):
-        checker.m.d.sync += told.eq(1)
+        checker.m.d.sync += accepted.eq(1)
     with checker.m.Elif(checker.moves("operation")):
-        checker.m.d.sync += told.eq(0)
-    checker.assume(~norm.i.ready | (told & takes.left))
-    checker.assume(~norm.o.valid | (told & makes.left & (inside != 0) & (norm.o.payload.last == makes.ends)))
+        checker.m.d.sync += accepted.eq(0)
+    checker.assume(~norm.i.ready | (accepted & takes.left))
+    checker.assume(~norm.o.valid | (accepted & makes.left & (inside != 0) & (norm.o.payload.last == makes.ends)))
     waits, before = Signal(name="o_waits"), Signal.like(Value.cast(norm.o.payload), name="o_before")
     checker.m.d.sync += [waits.eq(norm.o.valid & ~norm.o.ready), before.eq(norm.o.payload)]
     checker.assume(~waits | (norm.o.valid & (Value.cast(norm.o.payload) == before)))
-    return told, inside
+    return accepted, inside
 
 
 def _results(checker: Checker, norm: Any, makes: _Walk, made: Value, begin: Value, busy: Value) -> None:
     """Prove a chunk's words, the zeros after its features, and the clip count in `done`."""
-    m, given, write, done = checker.m, norm.o.payload, checker.streams["write"], checker.streams["done"]
+    m, result, write, done = checker.m, norm.o.payload, checker.streams["write"], checker.streams["done"]
     value, lanes = Value.cast(write.payload.value), norm.spec.lanes
-    narrow = Value.cast(given.value)
+    narrow = Value.cast(result.value)
     size, width = len(narrow) // lanes, len(value) // (2 * lanes)
     word = Cat(_extended(narrow.word_select(at, size), width) for at in range(lanes))
-    kept, second, own = Signal(len(word), name="kept"), makes.unit[0], probe_of(checker.block)
+    stored, second, probe = Signal(len(word), name="kept"), makes.unit[0], probe_of(checker.block)
     with m.If(made):
-        m.d.sync += kept.eq(word)
-    checker.lemma("word_kept", ~(makes.left & second) | (own.held[0] == kept))
-    checker.rule("write_value", ~write.valid | (value == Mux(second, Cat(kept, word), word)))
-    clipped, marks = Signal.like(done.payload.clipped, name="clipped"), Cat(given.clipped, given.clipped_scaled)
+        m.d.sync += stored.eq(word)
+    checker.lemma("word_kept", ~(makes.left & second) | (probe.held[0] == stored))
+    checker.rule("write_value", ~write.valid | (value == Mux(second, Cat(stored, word), word)))
+    clipped, marks = Signal.like(done.payload.clipped, name="clipped"), Cat(result.clipped, result.clipped_scaled)
     m.d.sync += clipped.eq(Mux(begin, 0, clipped + Mux(made, sum(marks), 0)))
     checker.lemmas_together(
         {
-            "counted": ~busy | (clipped == (done.payload.clipped + own.marked)[: len(clipped)]),
-            "all_counted": ~(own.final[1] | done.valid) | (own.marked == 0),
+            "counted": ~busy | (clipped == (done.payload.clipped + probe.marked)[: len(clipped)]),
+            "all_counted": ~(probe.final[1] | done.valid) | (probe.marked == 0),
         }
     )
     checker.rule("done_clipped", ~done.valid | (done.payload.clipped == clipped))

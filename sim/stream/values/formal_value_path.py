@@ -27,9 +27,9 @@ def check(checker: Checker, spec: ValuePathSpec) -> None:
     checker.assume(Cat((count != 0) & (count <= spec.longest) for count in counts).all())
     # only an entering word takes a free slot
     taken = Cat(walk.asked, jobs.i.valid & jobs.i.ready, places.i.valid & places.i.ready)
-    room, left = Cat(parts.first.room, parts.second.room, jobs.i.ready, places.i.ready), Signal(4, name="left")
-    m.d.sync += left.eq(room & ~taken)
-    checker.assume((left & ~room) == 0)
+    room, unused = Cat(parts.first.room, parts.second.room, jobs.i.ready, places.i.ready), Signal(4, name="left")
+    m.d.sync += unused.eq(room & ~taken)
+    checker.assume((unused & ~room) == 0)
     queued, ends = Signal(range(_QUEUED + 1), name="queued"), Signal(name="ends")
     leaves = places.o.valid & places.o.ready
     m.d.sync += queued.eq(queued + taken[3] - leaves)
@@ -41,10 +41,10 @@ def check(checker: Checker, spec: ValuePathSpec) -> None:
     checker.assume(~places.o.valid | (queued != 0))
     checker.assume(~places.o.valid | (places.o.payload.end == (ends & (queued == 1))))
     checker.assume(~(places.o.payload.end & places.o.payload.empty))
-    owed = checker.words("operation", "done", 1)
-    checker.rule("operation_taken", checker.streams["operation"].ready == (owed == 0))
+    pending = checker.words("operation", "done", 1)
+    checker.rule("operation_taken", checker.streams["operation"].ready == (pending == 0))
     checker.rule("done_last", ~checker.streams["done"].valid | ~checker.streams["write"].valid)
-    checker.rule("write_owed", ~checker.streams["write"].valid | (owed != 0))
+    checker.rule("write_owed", ~checker.streams["write"].valid | (pending != 0))
     biases, full = checker.streams["biases"], Signal(name="full")
     released = jobs.o.valid & jobs.o.payload.release
     m.d.sync += full.eq((full & ~released) | (checker.moves("biases") & biases.payload.last))

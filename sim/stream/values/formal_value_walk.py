@@ -34,9 +34,9 @@ def check(checker: Checker, walk: ValueWalk) -> None:
     checker.assume(Cat((count != 0) & (count <= _ROWS) for count in counts).all())
     # only an entering word takes a free slot
     taken = Cat(walk.asked, checker.moves("words"), checker.moves("results"))
-    room, left = Cat(walk.room, words.ready, results.ready), Signal(len(taken), name="left")
-    m.d.sync += left.eq(room & ~taken)
-    checker.assume((left & ~room) == 0)
+    room, unused = Cat(walk.room, words.ready, results.ready), Signal(len(taken), name="left")
+    m.d.sync += unused.eq(room & ~taken)
+    checker.assume((unused & ~room) == 0)
     checker.rule("end_made", ~(results.valid & results.payload.end) | active)
     chunk = results.valid & ~results.payload.empty & ~results.payload.end
     checker.rule("end_alone", ~(results.payload.end & results.payload.empty) | ~results.valid)

@@ -34,10 +34,10 @@ def _norm(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[str,
 
 
 def stimulus(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    parts, left = list[dict[str, Words]](), words
-    while left > 0:
-        parts.append(_norm(spec, rng, left))
-        left -= len(parts[-1]["operands"]["value"])
+    parts, remaining = list[dict[str, Words]](), words
+    while remaining > 0:
+        parts.append(_norm(spec, rng, remaining))
+        remaining -= len(parts[-1]["operands"]["value"])
     return joined(parts)
 
 

@@ -25,8 +25,8 @@ def stimulus(spec: RequantizeSpec, rng: np.random.Generator, words: int) -> dict
     bits = np.maximum(kept, 0)
     # results at an end of their format or random; the rounded-off bits are a tie or next to a tie
     near = rng.choice([-1, 1], shape) << (widths - 1)
-    some = rng.integers(-(1 << 17), 1 << 17, shape)
-    wanted = np.where(rng.random(shape) < 0.5, near, some) + rng.integers(-2, 2, shape, endpoint=True)
+    anywhere = rng.integers(-(1 << 17), 1 << 17, shape)
+    wanted = np.where(rng.random(shape) < 0.5, near, anywhere) + rng.integers(-2, 2, shape, endpoint=True)
     tied = (wanted << bits) + ((1 << bits) >> 1) + rng.integers(-1, 1, shape, endpoint=True)
     total = np.where(rng.random(shape) < 0.6, np.clip(tied, SUM.minimum, SUM.maximum), exact)
     bias = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True) >> rng.integers(0, Q8_16.width, shape)

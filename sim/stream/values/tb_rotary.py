@@ -21,14 +21,14 @@ _ALL = 1 << 40
 
 def stimulus(spec: RotarySpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     """Operations with about `words` chunks, the first with the widest heads."""
-    parts, left = list[dict[str, Words]](), words
+    parts, budget = list[dict[str, Words]](), words
     least = max(HALVES, spec.columns)
-    while left > 0:
+    while budget > 0:
         width = least * int(rng.integers(1, spec.width // least, endpoint=True)) if parts else spec.width
-        tokens = int(rng.integers(1, max(1, min(6, spec.longest, left * spec.columns // (4 * width))), endpoint=True))
+        tokens = int(rng.integers(1, max(1, min(6, spec.longest, budget * spec.columns // (4 * width))), endpoint=True))
         key_heads = int(rng.integers(1, 3))
         parts.append(operation(spec, rng, (key_heads * int(rng.integers(1, 4)), key_heads, width), tokens))
-        left -= len(parts[-1]["operands"]["value"])
+        budget -= len(parts[-1]["operands"]["value"])
     return joined(parts)
 
 
@@ -83,16 +83,16 @@ def _nearly_ties(
 
     The low bit is far below the result's last place; only a tie reveals it.
     """
-    some, tie = rng.random((len(rotation), 1, 1)) < 0.3, ROTATION.fraction - 1
+    chosen, tie = rng.random((len(rotation), 1, 1)) < 0.3, ROTATION.fraction - 1
     exponents = rng.integers(tie, size=rotation.shape, endpoint=True)
-    rotation[:] = np.where(some, rng.choice([-1, 1], rotation.shape) << exponents, rotation)
+    rotation[:] = np.where(chosen, rng.choice([-1, 1], rotation.shape) << exponents, rotation)
     changed = []
     for rows in values:
         halves = rows.reshape(len(rows), -1, *rotation.shape[1:])
         ties = rng.integers(2, size=(*halves.shape[:2], 1, halves.shape[-1])) == np.arange(2)[:, None]
         powers = np.where(ties, tie - exponents[positions, None, :1], rng.integers(tie + 1, size=halves.shape))
         nearly = rng.choice([-1, 1], halves.shape) << powers
-        changed.append(np.where(some[positions, None], nearly, halves).reshape(rows.shape))
+        changed.append(np.where(chosen[positions, None], nearly, halves).reshape(rows.shape))
     return changed
 
 

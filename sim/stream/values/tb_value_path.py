@@ -58,7 +58,7 @@ def operation(
     groups = dict.fromkeys(("source", "second", "destination"), -(-features // spec.columns))
     # factors and the inputs of activations have 24 bits
     narrow = activation or join == Join.GATE
-    one = Operation(
+    drawn = Operation(
         kind=kind,
         activation=max(activation, 1) if kind == Kind.ACTIVATION else activation,
         join=join,
@@ -72,27 +72,27 @@ def operation(
         **shifts,
         **places(spec, rng, 2 * rows, groups),
     )
-    return _inputs(spec, rng, one, lengths)
+    return _inputs(spec, rng, drawn, lengths)
 
 
-def _inputs(spec: ValuePathSpec, rng: np.random.Generator, one: Operation, lengths: list[int]) -> dict[str, Words]:
+def _inputs(spec: ValuePathSpec, rng: np.random.Generator, job: Operation, lengths: list[int]) -> dict[str, Words]:
     """Words of all inputs of an operation."""
-    chosen, (groups, _) = settings(one), spec.chunks(one)
-    chunks = 2 * one.rows * len(groups)
-    vectors = (one.longest if chosen.positions else 1) if chosen.biased else 0
-    words = -(-one.features // VALUES)
+    chosen, (groups, _) = settings(job), spec.chunks(job)
+    chunks = 2 * job.rows * len(groups)
+    vectors = (job.longest if chosen.positions else 1) if chosen.biased else 0
+    words = -(-job.features // VALUES)
     shape = vectors * words, VALUES
     sides = {side: _sized(rng, Q8_16.minimum, Q8_16.maximum, shape) for side in ("plus", "minus")}
     last = np.tile(last_flags([words]), (vectors, 1))
-    first = np.tile(np.cumsum([0, *lengths[:-1]]), 2) + np.repeat([0, one.rows], len(lengths))
-    times = one.longest if chosen.positions else 0
+    first = np.tile(np.cumsum([0, *lengths[:-1]]), 2) + np.repeat([0, job.rows], len(lengths))
+    times = job.longest if chosen.positions else 0
     sentences = {"first": np.tile(first, times), "length": np.tile(np.tile(lengths, 2), times)}
     return {
-        "operation": {name: np.array([[number]]) for name, number in one._asdict().items()},
-        "sums": {"sum": _sums(rng, one, (chunks * spec.words if chosen.sums else 0, VALUES))},
+        "operation": {name: np.array([[number]]) for name, number in job._asdict().items()},
+        "sums": {"sum": _sums(rng, job, (chunks * spec.words if chosen.sums else 0, VALUES))},
         "biases": sides | {"last": last},
         "sentences": {name: column[:, None] for name, column in sentences.items()},
-        "operands": _operands(spec, rng, one, chosen, chunks),
+        "operands": _operands(spec, rng, job, chosen, chunks),
     }
 
 
@@ -102,19 +102,19 @@ def _sized(rng: np.random.Generator, least: int, most: int, shape: tuple[int, ..
     return np.where(rng.random(shape) < 0.1, rng.choice([least, most, 0], shape), values)
 
 
-def _sums(rng: np.random.Generator, one: Operation, shape: tuple[int, ...]) -> Integers:
+def _sums(rng: np.random.Generator, job: Operation, shape: tuple[int, ...]) -> Integers:
     """Sums within, near and beyond the format of their results."""
-    near = _sized(rng, Q8_16.minimum, Q8_16.maximum, shape) << one.fraction
+    near = _sized(rng, Q8_16.minimum, Q8_16.maximum, shape) << job.fraction
     return np.where(
         rng.random(shape) < 0.8, near >> rng.integers(0, 12, shape), _sized(rng, SUM.minimum, SUM.maximum, shape)
     )
 
 
-def _operands(spec: ValuePathSpec, rng: np.random.Generator, one: Operation, chosen: Settings, chunks: int) -> Words:
+def _operands(spec: ValuePathSpec, rng: np.random.Generator, job: Operation, chosen: Settings, chunks: int) -> Words:
     """First and second values of each chunk, interleaved."""
-    gates = one.kind == Kind.GATE or (one.kind == Kind.LINEAR and one.join == Join.GATE)
+    gates = job.kind == Kind.GATE or (job.kind == Kind.LINEAR and job.join == Join.GATE)
     kinds = [0] * (not chosen.sums) + [1] * bool(chosen.joined)
-    form = Q8_16 if gates or one.kind == Kind.ACTIVATION else Q11_16
+    form = Q8_16 if gates or job.kind == Kind.ACTIVATION else Q11_16
     value = _sized(rng, form.minimum, form.maximum, (chunks * len(kinds), spec.columns))
     return {"value": value, "tag": np.tile(np.array(kinds, np.int64), chunks)[:, None]}
 
@@ -126,7 +126,7 @@ def scenario(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> list[
     rows = min(spec.longest, words // 4)
     for kind, join in zip((*KINDS, Kind.LINEAR), (Join.NONE, *(Join.ADD,) * len(KINDS)), strict=True):
         inputs = operation(spec, rng, kind, spec.columns + 1, rows, join)
-        one = rows_of(inputs["operation"], Operation)[0]
-        cycles = None if kind == Kind.POSITIONS else spec.cycles(one)
+        job = rows_of(inputs["operation"], Operation)[0]
+        cycles = None if kind == Kind.POSITIONS else spec.cycles(job)
         phases.append(Phase(inputs, spec.run(inputs, _ALL), reset=True, cycles=cycles, quiet=True))
     return phases

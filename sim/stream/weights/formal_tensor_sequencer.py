@@ -32,11 +32,11 @@ def check(checker: Checker, spec: TensorSequencerSpec) -> None:
     checker.lemma("given", ~gives | remaining.any())
     for name in ("tensors", "beats"):
         port = checker.streams[name]
-        owed = Signal(range(_LONGEST + 1), name=f"{name}_left")
-        checker.m.d.comb += owed.eq(remaining - (gives & ~port.valid))
+        pending = Signal(range(_LONGEST + 1), name=f"{name}_left")
+        checker.m.d.comb += pending.eq(remaining - (gives & ~port.valid))
         checker.lemma(f"{name}_offered", gives | ~port.valid)
         counted = checker.balance(name, gains, [(port.valid, checker.moves(name), 1)], _LONGEST)
-        checker.lemma(f"{name}_counted", counted == owed & ~idle.replicate(len(owed)))
+        checker.lemma(f"{name}_counted", counted == pending & ~idle.replicate(len(pending)))
     for name in ("offsets", "corrections"):
         checker.rule(f"{name}_offered", gives | ~checker.streams[name].valid)
     offers = Cat(checker.streams[name].valid for name in checker.outputs)

@@ -63,28 +63,28 @@ def _corrections(checker: Checker, spec: TileWeightsSpec) -> None:
     # valid while the tile did not change in the previous cycle
     same = inner.correcting | (inner.at != 0)
     checker.lemma("reached", ~same | ~inner.there | (inner.reached == reached))
-    given = inner.corrected & inner.there & reached
-    checker.rule("corrections_due", ~inner.correction_used | (inner.correcting & given))
-    checker.rule("corrections_used", ~parts_of(checker.block).replay.done | ~given)
+    due = inner.corrected & inner.there & reached
+    checker.rule("corrections_due", ~inner.correction_used | (inner.correcting & due))
+    checker.rule("corrections_used", ~parts_of(checker.block).replay.done | ~due)
 
 
 def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
     """Full tiles, less the beats already sent of the first, account for all outstanding beats."""
     replay, w = parts_of(checker.block).replay, checker.streams["w"]
     inner = probe_of(replay)
-    there, both, fill, drain = inner.there, inner.both, inner.fill, inner.drain
+    filled, both, fill, drain = inner.there, inner.both, inner.fill, inner.drain
     position = Cat(inner.at, inner.side)
-    owed = Signal(range(3 * spec.lanes))
-    checker.m.d.sync += owed.eq(owed + Mux(replay.done, spec.lanes, 0) - checker.moves("w"))
-    whole = (there + both) * spec.lanes
+    pending = Signal(range(3 * spec.lanes))
+    checker.m.d.sync += pending.eq(pending + Mux(replay.done, spec.lanes, 0) - checker.moves("w"))
+    whole = (filled + both) * spec.lanes
     # words of stored tiles: the first beat of each tile takes its own
     words = Signal(range(4))
     checker.m.d.sync += words.eq(words + (replay.done & replay.tuned) - replay.take)
     checker.lemmas_together(
         {
-            "banks": (fill == drain) == (there == both),
-            "drained": there | (~both & (position == 0)),
-            "tuned": (there | ~inner.own) & (both | ~inner.following),
+            "banks": (fill == drain) == (filled == both),
+            "drained": filled | (~both & (position == 0)),
+            "tuned": (filled | ~inner.own) & (both | ~inner.following),
             "waits": inner.waits == (inner.own | inner.following),
             "needs": inner.needs == (inner.own & inner.start),
             "copies": inner.valid[0] == inner.valid[1],
@@ -92,6 +92,6 @@ def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
             "end": inner.end == inner.at.all(),
             "words": words == (inner.own & (inner.start | ~inner.side)) + inner.following,
             "final": inner.final == Cat(inner.end, inner.side).all(),
-            "owed": owed == whole - position + inner.read + w.valid,
+            "owed": pending == whole - position + inner.read + w.valid,
         }
     )

@@ -71,11 +71,11 @@ def _go_down(checker: Checker) -> None:
     checker.passes("place_found", finds, WordPlace.CYCLES + 1)
     checker.takes("command", inside.state("IDLE") & ~finds)
     checker.rule("done_offered", ~inside.state("DONE") | checker.streams["done"].valid)
-    left = Cat(walk.numbers_left, walk.left)
-    issued, before = Signal(), Signal.like(left)
-    checker.m.d.sync += [issued.eq(walk.issue & ~inside.free), before.eq(left)]
+    remaining = Cat(walk.numbers_left, walk.left)
+    issued, before = Signal(), Signal.like(remaining)
+    checker.m.d.sync += [issued.eq(walk.issue & ~inside.free), before.eq(remaining)]
     checker.rule("rows_left", ~walk.walks | (walk.left != 0))
-    checker.rule("goes_down", ~issued | (left < before))
+    checker.rule("goes_down", ~issued | (remaining < before))
 
 
 def _place_beats(checker: Checker) -> None:
@@ -106,7 +106,7 @@ def _count_words(checker: Checker, spec: WordOffsetsSpec, gains: list[tuple[Valu
     waits = sum(ends, start=Value.cast(begun)) + inside.complete + offsets.valid
     checker.lemma("numbers", ~walks | (walk.numbers_left < spec.n))
     checker.lemma("ahead", walk.ahead == waits)
-    owed = Signal(range(2 * _MOST + WORDS_AHEAD + 1))
+    pending = Signal(range(2 * _MOST + WORDS_AHEAD + 1))
     gained = sum((Mux(event, words, 0) for event, words in gains), Value.cast(0))
-    checker.m.d.sync += owed.eq(owed + gained - checker.moves("offsets"))
-    checker.lemma("owed", owed == Mux(walks, walk.left, 0) - begun + walk.ahead)
+    checker.m.d.sync += pending.eq(pending + gained - checker.moves("offsets"))
+    checker.lemma("owed", pending == Mux(walks, walk.left, 0) - begun + walk.ahead)

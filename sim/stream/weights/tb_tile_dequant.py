@@ -22,9 +22,9 @@ def stimulus(spec: TileDequantSpec, rng: np.random.Generator, words: int) -> dic
     while not tensors or remaining > 0:
         tensors.append(random_beats_of(spec, rng, TensorKind(int(rng.integers(len(TensorKind))))))
         remaining -= tensors[-1].length * spec.record_beats(tensors[-1].kind)
-    data = random_beats(rng, sum(one.length * spec.record_beats(one.kind) for one in tensors))
+    data = random_beats(rng, sum(tensor.length * spec.record_beats(tensor.kind) for tensor in tensors))
     error = rng.random((len(data), 1)) < rng.choice([0, 0.02])
-    operation = {name: np.array([[getattr(one, name)] for one in tensors]) for name in Beats._fields}
+    operation = {name: np.array([[getattr(tensor, name)] for tensor in tensors]) for name in Beats._fields}
     return {"operation": operation, "beats": {"data": data, "error": error.astype(np.int64)}}
 
 

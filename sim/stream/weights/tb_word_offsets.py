@@ -37,7 +37,7 @@ class _Job:
     def add(self, kind: Kind, count: int, table: int, **settings: int) -> None:
         """Add a command; fields without meaning for its kind are random."""
         rng = self.rng
-        given = {
+        fields = {
             "kind": int(kind),
             "factor": self._factor(),
             "word": int(rng.integers(WORD.maximum, endpoint=True)),
@@ -46,7 +46,7 @@ class _Job:
             "wide": int(rng.integers(2)),
             "table": table,
         }
-        self.commands.append(given | settings)
+        self.commands.append(fields | settings)
         if kind in (Kind.PERTURB, Kind.SKIP):
             self.drawn += count
         elif kind is Kind.LOAD:
@@ -55,10 +55,10 @@ class _Job:
     def _factor(self) -> int:
         """Factor: a typical eps, a random multiple, an extreme, or a tie-preserving value."""
         rng = self.rng
-        some = int(rng.integers(COEFFICIENT.minimum, COEFFICIENT.maximum, endpoint=True)) >> int(rng.integers(27))
+        drawn = int(rng.integers(COEFFICIENT.minimum, COEFFICIENT.maximum, endpoint=True)) >> int(rng.integers(27))
         ends = (COEFFICIENT.minimum, COEFFICIENT.maximum, 0)
         tie = int(rng.integers(-8, 8)) << min(self.tie, COEFFICIENT.width - 4)
-        return int(rng.choice([1 << int(rng.integers(6, 15)), some, int(rng.choice(ends)), tie, tie]))
+        return int(rng.choice([1 << int(rng.integers(6, 15)), drawn, int(rng.choice(ends)), tie, tie]))
 
     def _image(self, count: int) -> Integers:
         """Deltas of all magnitudes, with extremes and ties; padding of a row is random."""
