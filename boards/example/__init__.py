@@ -1,1 +1,1 @@
-"""Example: fine-tuning of drifted digits on a core, as data for a C program that says what golden says."""
+"""Examples: fine-tuning of drifted digits on a core, as data for a C program that compares with golden."""

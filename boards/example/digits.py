@@ -1,8 +1,7 @@
 """Digits for a core's network, and a network that has learnt them before their drift.
 
-Everything but the random draws is integer arithmetic, so that a package has the same bytes on every machine: a float
-network that PyTorch trains would depend on the machine's matrix products. The hidden layers stay random; the last one
-learns from what they make of the images, with the integers of `golden.lora.job.Job`.
+All but random draws is integer arithmetic, so that a package has the same bytes on every machine. Hidden layers stay
+random; the last layer learns from their outputs with `golden.lora.job.Job`.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from ...golden.nn.arithmetic.random_parameters import random_parameters
 from .task import ExampleTask
 
 KNOWN = ("digits", "lenet5-mnist")
-"""Preset networks that the example is for: its rates were tried with these."""
+"""Preset networks for which the example's rates were chosen."""
 TUNED, TESTED = 200, 200
 DRIFT = "camera"
 SIDE = 8
-"""Pixels of an image's side."""
+"""Image size in pixels."""
 EPOCHS, BATCH, RATE = 10, 20, 0.1
 """Pre-training."""
 GAIN = 1.5
-"""Growth of the activations from layer to layer: with less, classes are hard to tell apart after random layers."""
+"""Scale of the random layers: smaller activations make classes hard to separate."""
 
 
 @cache
 def digits_for(name: str) -> ExampleTask:
-    """Make the task for one of the networks in `KNOWN`."""
+    """Make the task for a network in `KNOWN`."""
     from ...golden.datasets.tasks import task_of  # scikit-learn takes a second to import
 
     network, task = deployed(NETWORKS[name]), task_of("digits", drift=DRIFT)
@@ -47,7 +46,7 @@ def digits_for(name: str) -> ExampleTask:
 
 
 def _fitted(samples: Samples, network: Network) -> Samples:
-    """Repeat each pixel so often that the image fits the network's input, with a black border around it."""
+    """Enlarge images by an integer factor to fit the network's input, with a black border."""
     _, height, width = network.input_shape
     times = min(height, width) // SIDE
     top, left = (height - times * SIDE) // 2, (width - times * SIDE) // 2
@@ -58,7 +57,7 @@ def _fitted(samples: Samples, network: Network) -> Samples:
 
 
 def _pretrained(network: Network, samples: Samples) -> list[StageIntegers]:
-    """Make a network whose last layer has learnt samples, and whose other layers are random."""
+    """Make a network with random layers and a last layer that has learnt samples."""
     rng = np.random.default_rng(1)
     last = network.stages[-1]
     *hidden, _ = random_parameters(network, rng, GAIN)
@@ -72,12 +71,12 @@ def _pretrained(network: Network, samples: Samples) -> list[StageIntegers]:
 def learnt_head(
     features: Integers, labels: Integers, classes: int, rng: np.random.Generator
 ) -> tuple[Integers, Integers]:
-    """Let a last layer that begins with zeros learn samples.
+    """Train a last layer from zeros.
 
     Parameters
     ----------
     features : array of int, (samples, n)
-        What it reads, in Q8.16.
+        Its inputs in Q8.16.
     labels : array of int, (samples,)
     classes : int
     rng : Generator

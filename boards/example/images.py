@@ -1,4 +1,4 @@
-"""Regions of an example's job as files for a host program of one's own, with a JSON that says how they are used."""
+"""Regions of an example's job as files for other host programs, with a JSON description."""
 
 from __future__ import annotations
 
@@ -18,18 +18,11 @@ JOB_FILE = "job.json"
 
 
 def image_files(example: Example) -> dict[str, str | bytes]:
-    """Make a file of each region that the host writes, and `JOB_FILE`.
+    """Make a file of each region that the host writes, and `JOB_FILE`; contents by file name.
 
-    Parameters
-    ----------
-    example : Example
-
-    Returns
-    -------
-    dict of str to str or bytes
-        Contents by file name. The JSON has the core (``core``, ``signature``, ``parameters``), the ``data`` and the
-        ``tuning``, the ``memory``'s regions with offset, size, file and SHA-256, the ``commands`` in their order with
-        registers, counters and what golden expects in memory, and golden's ``accuracy``.
+    The JSON has the core (``core``, ``signature``, ``parameters``), ``data``, ``tuning``, the ``memory``'s regions with
+    offset, size, file and SHA-256, the ``commands`` in order with registers, counters and expected memory, and golden's
+    ``accuracy``.
     """
     memory, spec, task = example.memory, example.spec, example.data
     files: dict[str, str | bytes] = {}
@@ -56,7 +49,7 @@ def image_files(example: Example) -> dict[str, str | bytes]:
 
 
 def _command(example: Example, stage: SelfTestStage) -> dict[str, Any]:
-    """Describe a command: addresses by the name of their region, all other settings as numbers."""
+    """Describe a command: addresses by region, other settings as numbers."""
     names = {at: name for name, at in example.memory.addresses.items()}
     addresses = {address.name for address in example.spec.registers.addresses}
     values = stage.settings.items()
@@ -74,7 +67,7 @@ def _command(example: Example, stage: SelfTestStage) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> int:
-    """Write NumPy's integers as JSON's."""
+    """Convert NumPy's integers for JSON."""
     if isinstance(value, np.integer):
         return int(value)
     raise TypeError(f"{type(value).__name__} is not for JSON")

@@ -1,4 +1,4 @@
-"""An example's job: its commands and memory, numbers for the program, and how often golden is right."""
+"""Job of an example: commands, memory, numbers for the program, and golden's accuracy."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..selftest.job import Expectation, SelfTest
 
 @dataclass(frozen=True)
 class ExampleData:
-    """Network and samples of an example, for people and for the program that counts what is right.
+    """Network and samples of an example.
 
     Parameters
     ----------
     name : str
         Origin of the samples.
     digest : str
-        SHA-256 of all that the job's bytes depend on besides the core; empty where the core alone decides.
+        SHA-256 of all inputs of the job's bytes besides the core; empty without other inputs.
     tested, classes : int
-        Held-out samples, and classes of a sample.
+        Numbers of held-out samples and of classes.
     drawn : bool
         The network was drawn for digits; otherwise it is the user's.
     """
@@ -40,20 +40,19 @@ class Example:
     Parameters
     ----------
     data : ExampleData
-        Its network and samples.
     job : SelfTest
-        Its commands with what golden expects after each, and its memory. Of the regions, ``labels`` has a byte for each
-        held-out sample, ``logits`` what the last inference gave, and ``tuned`` what was tuned.
+        Commands with golden's results, and memory. The region ``labels`` has a byte for each held-out sample,
+        ``logits`` the outputs of the last inference, ``tuned`` the tuned parameters.
     before, after : int
-        Held-out samples that are classified correctly before and after the tuning.
+        Held-out samples classified correctly before and after tuning.
     stride : int
-        Words of 32 bits of a sample's logits.
+        32-bit words of a sample's logits.
     settings : dict of str to int
-        Numbers for the program, by name.
+        Numbers for the program.
     how : str
-        The tuning, for people.
+        Description of the tuning.
     program : Path
-        C source of the core's commands, what ``boards/driver/example.h`` declares.
+        C source of the core's commands, see ``boards/driver/example.h``.
     """
 
     data: ExampleData
@@ -67,39 +66,36 @@ class Example:
 
     @property
     def spec(self) -> CoreSpec:
-        """The core."""
         return self.job.spec
 
     @property
     def memory(self) -> JobMemory:
-        """Regions, from offset 0 on."""
+        """Regions, from offset 0."""
         return self.job.memory
 
     @property
     def tested(self) -> int:
-        """Held-out samples."""
         return self.data.tested
 
     @property
     def classes(self) -> int:
-        """Classes of a sample."""
         return self.data.classes
 
     @property
     def logits(self) -> tuple[Expectation, Expectation]:
-        """Logits that golden expects before and after the tuning."""
+        """Expected logits before and after tuning."""
         before, after = (one for stage in self.job.stages for one in stage.memory if one.what == "logits")
         return before, after
 
     @property
     def percentages(self) -> tuple[str, str]:
-        """Accuracy before and after, in percent, in whole numbers as the program computes it."""
+        """Accuracy in percent before and after, in integer arithmetic like the program's."""
         tenths = [(1000 * found + self.tested // 2) // self.tested for found in (self.before, self.after)]
         before, after = (f"{one // 10}.{one % 10} %" for one in tenths)
         return before, after
 
     @property
     def line(self) -> str:
-        """Line that the program prints where the core's results are golden's."""
+        """Line that the program prints if the core's results equal golden's."""
         before, after = self.percentages
         return f"accuracy {before} before, {after} after; golden says {before} and {after}"

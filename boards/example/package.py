@@ -1,4 +1,4 @@
-"""Files of an example in a package, and what its README says about it."""
+"""Files of an example in a package, and its section of the README."""
 
 from __future__ import annotations
 
@@ -21,24 +21,19 @@ _DRIVER = Path(__file__).parents[1] / "driver"
 
 @cache
 def example_of(spec: CoreSpec, task: ExampleTask | None = None) -> Example | None:
-    """Make the example of a core.
+    """Make the example of a core; None without one, without room for it, or for another network without a task.
 
     Parameters
     ----------
     spec : CoreSpec
     task : ExampleTask, optional
-        The user's network and samples; by default digits, for the networks in `KNOWN`. A core that is not generated
-        for a network has a network of its own for them.
-
-    Returns
-    -------
-    Example or None
-        None for a core that has none or no room for it, and without a task for another network.
+        The user's network and samples; by default digits, for the networks in `KNOWN`. A core without a fixed network
+        has its own.
 
     Raises
     ------
     UserError
-        If the core cannot run the task, or its memory is more than `MOST_MEMORY`.
+        If the core cannot run the task, or its memory exceeds `MOST_MEMORY`.
     """
     make = spec.part("boards", "example", "example")
     if make is None or not isinstance(spec, NetworkCoreSpec):
@@ -74,7 +69,7 @@ def example_files(example: Example, system: str) -> dict[str, str | bytes]:
 
 
 def example_page(example: Example, systems: Sequence[str]) -> str:
-    """Write the section of the README about the example for some of `SYSTEMS`."""
+    """Format the README's section on the example for some of `SYSTEMS`."""
     task = example.data
     what = _DIGITS if task.drawn else _OWN.replace("DATA", task.name).replace("TESTED", f"{example.tested:,}")
     before, after = example.percentages
@@ -88,7 +83,7 @@ def example_page(example: Example, systems: Sequence[str]) -> str:
 
 
 def memory_table(example: Example) -> str:
-    """Write what the regions of the job's memory take, as a table in Markdown."""
+    """Format the regions of the job's memory as a Markdown table."""
     regions = example.memory.regions.items()
     rows = [f"| `{name}` | {example.memory.addresses[name]:#x} | {region.size:,} |" for name, region in regions]
     return "\n".join(

@@ -17,7 +17,7 @@ from ...golden.nn.arithmetic.random_parameters import random_parameters, random_
 from .job import ExampleData
 
 MOST_MEMORY = 1 << 28
-"""Bytes of a job's memory: more is seldom free in one piece on a board."""
+"""Most bytes of a job's memory: more is seldom free in one piece on a board."""
 MOST_SAMPLES, MOST_CLASSES = 1 << 24, 1 << 8
 """Largest numbers that an entry of an order list can have, of samples and of classes."""
 
@@ -31,7 +31,7 @@ class ExampleTask:
     name : str
         Origin of the samples, for messages.
     network : str
-        Name by which defaults of the tuning are found.
+        Name of the network, for defaults of the tuning.
     frozen : list of StageIntegers
         Weights and biases of all stages in Q4.12, batch norm folded.
     tune, test : Samples
@@ -41,7 +41,7 @@ class ExampleTask:
     rate : float, optional
         Learning rate of the mean loss of a batch.
     seed : int
-        Seed of what is drawn: initial adapters or position, and the order of the samples.
+        Seed of initial adapters or position, and of the order of the samples.
     drawn : bool
         The network was drawn for digits, see `digits`; otherwise it is the user's.
     """
@@ -59,13 +59,7 @@ class ExampleTask:
     drawn: bool = False
 
     def check(self, spec: NetworkCoreSpec) -> None:
-        """Refuse what no order list can name, samples that the core cannot read, and an autoencoder.
-
-        Raises
-        ------
-        UserError
-            Saying what to change.
-        """
+        """Refuse autoencoders, samples that the core cannot read, and more than a schedule can address."""
         if spec.loss == "mse":
             raise UserError(f"{self.name}: an autoencoder has no accuracy: a package's jobs are those of classifiers")
         if spec.described.classes > MOST_CLASSES:
@@ -76,12 +70,12 @@ class ExampleTask:
             as_read(samples[:1], spec.byte_inputs)
 
     def data(self, spec: NetworkCoreSpec) -> ExampleData:
-        """Describe the task for an example of a core."""
+        """Describe the task for an example."""
         return ExampleData(self.name, self.digest, len(self.test), spec.described.classes, self.drawn)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that the job's bytes depend on besides the core."""
+        """SHA-256 of all inputs of the job's bytes besides the core."""
         found = hashlib.sha256(repr((self.epochs, self.steps, self.batch, self.rate, self.seed)).encode())
         stages = [array for stage in self.frozen for array in (stage.weight, stage.bias)]
         for array in (*stages, *(part for some in (self.tune, self.test) for part in (some.inputs, some.labels))):
@@ -93,13 +87,13 @@ class ExampleTask:
 def start_of(
     spec: NetworkCoreSpec, count: int, rng: np.random.Generator, task: ExampleTask | None
 ) -> tuple[list[StageIntegers], NDArray[np.integer], Integers, Integers]:
-    """Take a task's weights and the first of its samples to tune on, at most so many; without a task, draw them.
+    """Take a task's weights and at most `count` of its samples to tune on; without a task, draw them.
 
     Returns
     -------
     list of StageIntegers
     array of int, (n, *input_shape)
-        Samples as the core reads them.
+        Samples in the core's format.
     array of int64, (n, *input_shape)
         The same in Q8.16.
     array of int64, (n,)
@@ -119,13 +113,7 @@ def values_of(samples: Samples) -> Integers:
 
 
 def as_read(samples: Samples, byte_inputs: bool) -> Integers:
-    """Samples as a core reads them: bytes, or Q8.16.
-
-    Raises
-    ------
-    UserError
-        If a core of bytes would have to read floats.
-    """
+    """Samples in the core's format: bytes, or Q8.16. Floats for a core of bytes are a `UserError`."""
     if not byte_inputs:
         return values_of(samples)
     if samples.inputs.dtype != np.uint8:
@@ -134,17 +122,11 @@ def as_read(samples: Samples, byte_inputs: bool) -> Integers:
 
 
 def correct(logits: Integers, labels: Integers) -> int:
-    """Count the samples whose largest logit is their label's; of equal ones the first counts."""
+    """Count samples whose largest logit is their label's; the first of equal logits counts."""
     return int(np.count_nonzero(logits.argmax(axis=1) == labels))
 
 
 def only(task: ExampleTask, core: str, wanted: str, other: str) -> None:
-    """Refuse a length of the tuning in what a core does not count.
-
-    Raises
-    ------
-    UserError
-        If ``other`` was given, naming ``wanted``.
-    """
+    """Refuse the option ``other`` for the length of the tuning if it was given, naming ``wanted``."""
     if (given := getattr(task, other)) is not None:
         raise UserError(f"--{other} {given}: {core} counts {wanted}: give --{wanted}")

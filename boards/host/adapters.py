@@ -25,9 +25,8 @@ class Tuned:
     Parameters
     ----------
     finished : Finished
-        Cycles, batches, samples that were new, values clipped.
     logits : array of int64, (entries, classes), optional
-        Q8.16, of each entry of the order list up to the job's end, before its batch's update.
+        Q8.16, of each schedule entry up to the job's end, before its batch's update.
     """
 
     finished: Finished
@@ -40,18 +39,16 @@ class AdapterHost:
     Parameters
     ----------
     core : Core
-        Driver of a core on a board, or of a simulated one.
     spec : AdapterCoreSpec
-        Parameters that the core was generated with.
     samples : int
-        Cache entries, one for each sample of a tuning set.
+        Cache entries, one for each sample to tune on.
     raw : bool
-        The cache holds Q8.16 (Skip2-LoRA) and not NF4 (InstantFT); true of a core without a cache.
+        The cache holds Q8.16 (Skip2-LoRA) instead of NF4 (InstantFT); true for a core without a cache.
 
     Raises
     ------
     UserError
-        If the core was generated with another spec, has fewer cache entries, or does not keep such records.
+        If the core has another spec, fewer cache entries, or another format of records.
     """
 
     def __init__(self, core: Core, spec: AdapterCoreSpec, samples: int, raw: bool = False) -> None:
@@ -72,13 +69,13 @@ class AdapterHost:
         return self.core.run(Command.LOAD_ADAPTERS, adapters=self._adapters.device_address)
 
     def adapters(self) -> Adapters:
-        """Read the adapters as they are now."""
+        """Read the current adapters."""
         self.core.run(Command.SAVE_ADAPTERS, adapters=self._adapters.device_address)
         self._adapters.invalidate()
         return self.layout.adapters_of(self._adapters.array.copy())
 
     def forget(self) -> Finished:
-        """Empty the cache: for another frozen network, or other samples."""
+        """Empty the cache, for another frozen network or other samples."""
         return self.core.run(Command.FORGET)
 
     def tune(
@@ -100,24 +97,24 @@ class AdapterHost:
             Bytes or Q8.16, as the core was generated.
         labels : array of int, (n,)
         epochs : sequence of sequences of array of int
-            Indices of the samples of each batch. All batches of an epoch but its last are of one size.
+            Sample indices of each batch. All batches of an epoch but its last have one size.
         rate : int or sequence of int
-            Learning rate of a sample, from `golden.lora.adapters.rate_of`; or that of each batch, one after the other.
+            Learning rate of a sample, from `golden.lora.adapters.rate_of`; or one for each batch of all epochs.
         logits : bool
-            Whether the core writes the logits of every order entry, before its batch's update.
+            Write the logits of every schedule entry, before its batch's update.
         stop_loss : int, optional
-            End with the first epoch whose loss is at most this, see `golden.lora.early_stop`; with a validation that of
-            the epoch's validation.
+            End with the first epoch whose loss, or that of its validation, is at most this, see
+            `golden.lora.early_stop`.
         validation : array of int, optional
-            Indices of the samples that are run behind each epoch, and not learnt from.
+            Indices of the samples of the validation after each epoch.
         patience : int
-            End when so many losses in a row are not the smallest; 0: any number.
+            End after this number of successive losses above the smallest one; 0: any number.
 
         Raises
         ------
         UserError
-            If there are more samples than the cache has entries for, epochs differ in their batches' sizes, or there is
-            not one rate a batch, or the core takes none, or no `stop_loss`, `validation` or `patience`.
+            If there are more samples than cache entries, epochs differ in their batches' sizes, rates do not match the
+            batches, or the core lacks an option that is used.
         """
         if len(inputs) > self.samples or len(inputs) != len(labels):
             raise UserError(f"{len(inputs)} samples and {len(labels)} labels for a cache of {self.samples}")
@@ -166,26 +163,16 @@ class AdapterHost:
         validation: Integers | None = None,
         patience: int = 0,
     ) -> tuple[int, Adapters]:
-        """Fine-tune with one command for each epoch, and keep the adapters behind the one with the smallest loss.
+        """Fine-tune with one command an epoch; return the number of the epoch with the smallest loss, from 1, and its
+        adapters.
 
-        Every epoch has the bits of `tune`. The rule of the end is the core's own, `EarlyStop`, on the losses that it
-        gives. At the end the core has the adapters that are kept.
-
-        Parameters
-        ----------
-        inputs, labels, epochs, rate, stop_loss, validation, patience
-            See `tune`; a rate for each batch is given as there, for all epochs.
-
-        Returns
-        -------
-        int
-            Number of the epoch, from 1; the first one of equal losses.
-        Adapters
+        Each epoch is bit-exact with `tune`, whose arguments are the same. `EarlyStop`, the core's own rule, decides the
+        end from the core's losses. The first of equal losses wins. At the end the core has the returned adapters.
 
         Raises
         ------
         UserError
-            As `tune`, and if the core knows no loss.
+            As `tune`, and if the core computes no loss.
         """
         if not self.spec.early_stop:
             raise UserError("this core knows no loss: generate it with early_stop=true")
@@ -205,7 +192,7 @@ class AdapterHost:
 
     @staticmethod
     def _with_validation(rates: Sequence[int], batches: int, behind: int) -> list[int | None]:
-        """Rates of all batches: none of those `behind` an epoch's."""
+        """Rates of all batches; None for the `behind` batches of each validation."""
         found: list[int | None] = []
         for first in range(0, len(rates), batches):
             found += [*rates[first : first + batches], *[None] * behind]
@@ -239,7 +226,7 @@ class AdapterHost:
         entries: int,
         **settings: int,
     ) -> Tuned:
-        """Place samples, order list and logits of so many entries, then run a command; other settings as given."""
+        """Place samples, schedule and logits, then run a command."""
         regions = (self.layout.samples(inputs), order, self.layout.logits(entries))
         buffers = {region.register: self.core.place(region) for region in regions}
         addresses = {register: buffer.device_address for register, buffer in buffers.items()}

@@ -1,1 +1,1 @@
-"""Self-tests: a small job of a core whose results are known, as data for the host driver and for a C program."""
+"""Self-tests: a small job of a core with known results, as data for the host driver and for C programs."""

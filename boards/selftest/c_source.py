@@ -8,13 +8,9 @@ from .job import SelfTest, SelfTestStage
 
 
 def c_source(test: SelfTest, clock_hz: int = 0) -> str:
-    """Write the stages of a self-test as C; its memory is a file of its own, `SelfTest.image`.
+    """Format the stages of a self-test as C; its memory is a file, `SelfTest.image`.
 
-    Parameters
-    ----------
-    test : SelfTest
-    clock_hz : int
-        Rate that the core's clock has to have, 0 for any: for programs that are compiled without `FABTUNE_CLOCK_HZ`.
+    `clock_hz` is the expected clock rate, 0 for any, in programs compiled without `FABTUNE_CLOCK_HZ`.
     """
     prefix = test.spec.registers.name.upper()
     lines = [
@@ -56,18 +52,18 @@ def c_source(test: SelfTest, clock_hz: int = 0) -> str:
 
 
 def error_names(spec: CoreSpec) -> str:
-    """Write the names of a core's errors as an array in C, by code; NULL where there is none."""
+    """Format a core's error names by code as a C array, with NULL in gaps."""
     names = {code.value: f'"{code.name.lower()}"' for code in spec.registers.errors}
     return f"{{{', '.join(names.get(code, 'NULL') for code in range(max(names) + 1))}}}"
 
 
 def setting_offset(spec: CoreSpec) -> str:
-    """Write the offset of the setting whose bits a program tries: the first one."""
+    """Format the offset of the setting whose bits a program tries: the first one."""
     return f"0x{spec.registers.map[spec.registers.settings[0].registers[0]].offset:X}u"
 
 
 def assembler_source(name: str, memory: JobMemory) -> str:
-    """Write the memory of a job for a program without files: room for all of it, at its beginning the file NAME.bin."""
+    """Format a job's memory for a program without files: its full size, beginning with the file NAME.bin."""
     return "\n".join(
         [
             f"/* Memory of the job in {name}.bin. Generated. */",
@@ -100,7 +96,7 @@ def _expectations(prefix: str, stage: SelfTestStage) -> list[str]:
 
 
 def _array(kind: str, name: str, rows: list[str]) -> list[str]:
-    """Write a table; nothing where it is empty."""
+    """Format a table; nothing if it is empty."""
     if not rows:
         return []
     return [f"static const struct {kind} {name}[] = {{", *(f"    {row}," for row in rows), "};"]

@@ -1,4 +1,4 @@
-"""A self-test: stages of a small job, what is in memory before, and what golden expects after each."""
+"""Self-test of a core: stages of a small job, its memory, and golden's results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..host.clock import WATCHED, ClockWatch, clock_differs
 from ..host.driver import Buffer, Core, Finished, HungError
 
 SECONDS = 10.0
-"""Time that a command of a self-test may take."""
+"""Default time limit of a command."""
 _NO_MEMORY = "memory: the core does not read or write this buffer as the program does: its address, or a cache"
 
 
@@ -25,18 +25,17 @@ def _silent(line: str) -> None:
 
 @dataclass(frozen=True)
 class Expectation:
-    """Bytes of the job's memory after a command.
+    """Expected bytes of the job's memory after a command.
 
     Parameters
     ----------
     what : str
-        Contents, for messages.
+        Description of the contents.
     offset, size : int
-        Place in the job's memory.
+        Position in the job's memory.
     crc32 : int
         CRC-32 of the bytes.
     image : array of uint8, (size,)
-        The bytes.
     """
 
     what: str
@@ -48,22 +47,20 @@ class Expectation:
 
 @dataclass(frozen=True)
 class SelfTestStage:
-    """A command, and what it does.
+    """Command with its expected results.
 
     Parameters
     ----------
     name : str
-        What is tried, for messages.
+        Name for messages.
     command : IntEnum
     settings : dict of str to int
-        Settings by name; of an address, its place in the job's memory. The others stay as they are.
+        Settings by name, addresses as offsets in the job's memory; others keep their values.
     counters : dict of str to int
-        Counters after it.
+        Expected counters.
     memory : tuple of Expectation
-        Bytes after it.
     images : tuple of array of uint8
-        What the core updates: its image before the command, then after each batch or step; empty where it updates
-        nothing.
+        Image of the parameters before the command, then after each batch or step; empty if it updates none.
     """
 
     name: str
@@ -78,18 +75,13 @@ class SelfTestStage:
 class SelfTest:
     """Stages of a self-test, and its memory.
 
-    Parameters
-    ----------
-    spec : CoreSpec
-        The core.
-
     Attributes
     ----------
     memory : JobMemory
-        Regions, from offset 0 on.
+        Regions, from offset 0.
     stages : list of SelfTestStage
     copy : list of SelfTestStage
-        Commands by which the core copies a part of the memory: they are tried before the stages.
+        Commands that copy a part of the memory; they run before the stages.
     """
 
     spec: CoreSpec
@@ -98,7 +90,7 @@ class SelfTest:
     copy: list[SelfTestStage] = field(default_factory=list)
 
     def place(self, region: Region, name: str = "") -> int:
-        """Give a region a place; return its offset."""
+        """Place a region; return its offset."""
         return self.memory.place(region, name)
 
     def stage(
@@ -110,14 +102,9 @@ class SelfTest:
         memory: Mapping[str, tuple[int, Bytes]] | None = None,
         images: Sequence[Bytes] = (),
     ) -> None:
-        """Append a stage.
+        """Append a stage, see `SelfTestStage`.
 
-        Parameters
-        ----------
-        name, command, settings, counters, images
-            See `SelfTestStage`.
-        memory : dict of str to (int, array of uint8)
-            By contents, where they are afterwards, and all bytes.
+        `memory` has by description the offset of each expected region, and its bytes.
         """
         expected = tuple(
             Expectation(what, offset, image.size, zlib.crc32(image.tobytes()), image.reshape(-1))
@@ -127,7 +114,7 @@ class SelfTest:
         self.stages.append(done)
 
     def copies(self, *names: str) -> None:
-        """Make the memory's check of stages that there are: the first of these names each."""
+        """Use the first stages with these names as the check of the memory."""
         self.copy += [next(stage for stage in self.stages if stage.name == name) for name in names]
 
     @property
@@ -137,7 +124,7 @@ class SelfTest:
 
     @property
     def image(self) -> Bytes:
-        """Memory before the first stage, without the zeros at its end."""
+        """Initial memory without trailing zeros."""
         return self.memory.image
 
     def run(
@@ -149,30 +136,26 @@ class SelfTest:
         say: Callable[[str], object] = _silent,
         seconds: float = SECONDS,
     ) -> list[str]:
-        """Try the registers, then the memory, then all stages on a core, and its clock if a rate is expected.
+        """Test registers, memory, all stages and, if a rate is given, the clock of a core; return the names of the
+        stages.
 
         Parameters
         ----------
         core : Core
-            Driver of the core on a board, or of a simulated one.
+            Driver of the core.
         clock_hz : int
-            Rate that the core's clock has to have; 0: it is not measured.
+            Expected clock rate; 0: it is not measured.
         watch : ClockWatch, optional
-            Host's clock, if it is not that of the machine.
+            Host's clock in place of the machine's.
         say : callable
-            Called with a line as each part begins and ends, such as `print`: the words of the programs in C.
+            Called with the lines of the C programs as each test begins and ends, such as `print`.
         seconds : float
-            Time that a command may take.
-
-        Returns
-        -------
-        list of str
-            Names of the stages; all of them have been right.
+            Time limit of a command.
 
         Raises
         ------
         UserError
-            Naming the first part that is not right, and what is different: all before it is.
+            Naming the first test that fails, and the difference.
         """
         spec = self.spec
         say(f"self-test: {spec.name}, signature {spec.signature:#010x}, {core.waiting(seconds)}")
@@ -203,7 +186,7 @@ class SelfTest:
         return [stage.name for stage in self.stages]
 
     def _run(self, stage: SelfTestStage, core: Core, buffer: Buffer, seconds: float) -> int:
-        """Run the command of a stage and compare what it left; its cycles."""
+        """Run a stage's command and compare its results; return its cycles."""
         buffer.flush()
         try:
             finished = self._command(stage, core, buffer, seconds)
@@ -237,7 +220,7 @@ class SelfTest:
         watch: ClockWatch,
         say: Callable[[str], object],
     ) -> None:
-        """Repeat a command until it was watched for long enough, and refuse another clock than the expected one."""
+        """Repeat a command until it was watched long enough; refuse an unexpected clock rate."""
         begun, core.watch = watch.now(), watch
         while watch.nanoseconds < WATCHED and watch.now() - begun < 10 * WATCHED:
             self._command(stage, core, buffer, SECONDS)
@@ -253,7 +236,7 @@ class SelfTest:
 
 @contextlib.contextmanager
 def _named(where: str, say: Callable[[str], object], more: str = "") -> Iterator[None]:
-    """Say what is wrong in a part, and `more` of a command that has ended; name the part in the error."""
+    """Name a test in its errors, and print them, with `more` after a command that has ended."""
     try:
         yield
     except UserError as error:

@@ -1,4 +1,4 @@
-"""A self-test in the making: its commands are played on the golden core, which gives what is right after each."""
+"""Construction of self-tests: commands are played on the golden core, which gives the expected results."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ class PlayedSelfTest:
     Parameters
     ----------
     spec : CoreSpec
-        The core.
     core : GoldenCore, optional
-        Its model, where it needs more than the parameters.
+        By default that of the spec.
     traces : bool
-        Stages that train have the images of what is updated.
+        Training stages keep the images of the parameters.
 
     Attributes
     ----------
@@ -39,7 +38,7 @@ class PlayedSelfTest:
         self._settings = {setting.name: setting.reset for setting in spec.registers.settings}
 
     def place(self, region: Region, name: str = "") -> int:
-        """Give a region a place; return its offset."""
+        """Place a region; return its offset."""
         offset, contents = self.test.place(region, name), np.zeros(region.size, np.uint8)
         contents[: region.image.size] = region.image
         self._memory.add(offset, contents)
@@ -54,24 +53,18 @@ class PlayedSelfTest:
         trains: bool = False,
         counters: Sequence[str] = (),
     ) -> list[Bytes]:
-        """Play a command and append it as a stage.
+        """Play a command, append it as a stage, and return the regions that are compared.
 
         Parameters
         ----------
         name, command, settings
             See `SelfTestStage`.
         shows : mapping of str to str
-            Settings with addresses of regions that are compared after the command, up to the last byte written so far;
-            and what they have, for messages.
+            Address settings of the regions to compare, up to the last byte written so far, with descriptions.
         trains : bool
             Counters are compared, too.
         counters : sequence of str
-            Those; by default all that the core declares.
-
-        Returns
-        -------
-        list of array of uint8
-            The contents of these regions.
+            Those counters; by default all.
 
         Raises
         ------

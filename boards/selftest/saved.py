@@ -1,4 +1,4 @@
-"""A self-test as JSON, with its memory in a file beside: what runs on a board or in a bench need not be made anew."""
+"""Self-test as JSON with its memory in a file beside it, for boards and benches without golden."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...golden.files import parse_json
 from .job import Expectation, SelfTest, SelfTestStage
 
 PLACE = Path("tb", "data", "selftest.json")
-"""Place of the file in a package, beside that of the memory."""
+"""File in a package, beside that of the memory."""
 
 
 def described(test: SelfTest) -> dict[str, Any]:
-    """Describe a self-test's size and commands, for JSON."""
+    """Describe size and commands of a self-test, for JSON."""
     return {
         "size": test.size,
         "copy": [_stage(stage) for stage in test.copy],
@@ -29,23 +29,14 @@ def described(test: SelfTest) -> dict[str, Any]:
 
 
 def saved(test: SelfTest) -> str:
-    """Write a self-test, but for its memory, as JSON."""
+    """Format a self-test without its memory as JSON."""
     return json.dumps(described(test), indent=1) + "\n"
 
 
 def packaged_test(spec: CoreSpec, package: Path) -> SelfTest:
-    """Read the self-test of a package for simulation; of what golden expects it has CRC-32 instead of bytes.
+    """Read the self-test of a package folder for simulation; expected bytes are CRC-32 only.
 
-    Parameters
-    ----------
-    spec : CoreSpec
-    package : Path
-        Its folder.
-
-    Raises
-    ------
-    UserError
-        If its files are missing or damaged.
+    Missing or damaged files are a `UserError`.
     """
     test = SelfTest(spec)
     try:
@@ -77,6 +68,6 @@ def _restored(spec: CoreSpec, stage: Mapping[str, Any]) -> SelfTestStage:
 
 
 def _image(file: Path) -> Bytes:
-    """Read beats in hexadecimal, the byte at the lowest address last in its line."""
+    """Read beats in hexadecimal, with the lowest byte last in each line."""
     rows = [bytes.fromhex(line)[::-1] for line in file.read_text(encoding="utf-8").split()]
     return np.frombuffer(b"".join(rows), np.uint8)

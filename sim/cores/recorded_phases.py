@@ -1,4 +1,4 @@
-"""Phases of a core's bench: a host driver's calls on golden, recorded as scripts, memory, and what is compared."""
+"""Phases of a core's bench: the host driver's calls on golden, recorded as scripts, memory and expected results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CYCLES = ("cycles_low", "cycles_high")
 
 @dataclass
 class RecordedBuffer(GoldenBuffer):
-    """Buffer whose contents become memory of the phase in which the host flushes it."""
+    """Buffer whose flushed contents become memory of the phase."""
 
     device: RecordedDevice
 
@@ -35,13 +35,11 @@ class RecordedBuffer(GoldenBuffer):
 
 
 class RecordedDevice(GoldenDevice):
-    """Golden device of which every access to a register becomes a `Step`.
+    """Golden device that records every register access as a `Step`.
 
     Parameters
     ----------
-    spec : CoreSpec
-    core : GoldenCore, optional
-    base : int
+    spec, core, base
         See `GoldenDevice`.
     patience : int
         Cycles that the bench waits for an interrupt.
@@ -49,9 +47,8 @@ class RecordedDevice(GoldenDevice):
     Attributes
     ----------
     steps : list of Step
-        Recorded so far.
     images : dict of int to array of int
-        What the host has written in memory, by address.
+        The host's memory contents, by address.
     """
 
     def __init__(self, spec: CoreSpec, core: GoldenCore[Any] | None, base: int, patience: int) -> None:
@@ -63,22 +60,22 @@ class RecordedDevice(GoldenDevice):
 
     @property
     def written(self) -> list[int]:
-        """Addresses of buffers that the core has written in this phase, in the order of their first writes."""
+        """Addresses of the buffers that the core wrote in this phase, in the order of their first writes."""
         return self._memory.changed
 
     def allocate(self, size: int) -> RecordedBuffer:
-        """Get a buffer of so many bytes."""
+        """Allocate a buffer of `size` bytes."""
         made = super().allocate(size)
         return RecordedBuffer(made.device_address, made.memory, made.array, self)
 
     def read(self, offset: int) -> int:
-        """Record a read of the register at a byte offset; return golden's answer."""
+        """Record a register read, and return golden's value."""
         value = super().read(offset)
         self._add(Step("read", offset, strobe=NOTHING if self._names[offset] in CYCLES else WHOLE_WORD), value)
         return value
 
     def write(self, offset: int, value: int) -> None:
-        """Record a write of the register at a byte offset, and carry it out."""
+        """Record a register write, and carry it out."""
         self._add(Step("write", offset, value))
         super().write(offset, value)
 
@@ -92,7 +89,7 @@ class RecordedDevice(GoldenDevice):
         self._add(Step("get", "interrupt"))
 
     def take(self) -> tuple[tuple[Step, ...], dict[str, Integers]]:
-        """Return the steps so far with their answers, columns ``response`` and ``value``, and begin another phase."""
+        """Return the steps with their answers, columns ``response`` and ``value``, and begin another phase."""
         steps, values = tuple(self.steps), np.array(self._answers, np.int64)[:, None]
         self.steps, self._answers, self.images = [], [], {}
         self.written.clear()
@@ -105,13 +102,13 @@ class RecordedDevice(GoldenDevice):
 
 
 class RecordedCore(RecordingCore):
-    """Host driver whose commands are recorded one after the other on golden, and made into phases.
+    """Host driver whose commands are recorded on golden and made into phases.
 
     Parameters
     ----------
     spec : CoreSpec
     golden : GoldenCore, optional
-        The golden core, where it needs more than the parameters.
+        See `GoldenDevice`.
     patience : int
         Cycles that the bench waits for the end of a command.
     base : int
@@ -134,11 +131,11 @@ class RecordedCore(RecordingCore):
 
     @property
     def last_wait(self) -> int:
-        """Number of the step of this phase that waits for the end of the last command."""
+        """Index of this phase's step that waits for the end of the last command."""
         return max(number for number, step in enumerate(self._device.steps) if step.kind == "until")
 
     def phase(self, reset: bool = False, midway: tuple[int, int, int] = (0, 7, 57)) -> Phase:
-        """Make a phase of what was recorded since the last one; compared are all regions that the core has written."""
+        """Make a phase of the steps since the last one; all regions that the core has written are compared."""
         device, memory = self._device, self._device.images
         kept = {name: at for at in device.written for name, one in self._regions.items() if one.device_address == at}
         written = {name: self._regions[name].array.copy() for name in kept}

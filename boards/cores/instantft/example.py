@@ -1,4 +1,4 @@
-"""Example of `instantft`: some epochs of adapters, or of the last layer where that is what the core tunes."""
+"""Example of `instantft`: epochs of adapters, or of the last layer if the core tunes that."""
 
 from __future__ import annotations
 
@@ -21,26 +21,17 @@ from ...example.task import ExampleTask, as_read, correct, only
 from ...selftest.played import PlayedSelfTest
 
 BATCH = 20
-"""A core of smaller batches has the same rate for a sample."""
+"""The rate of a sample is for this batch, also on a core with smaller ones."""
 DRAWN = {"adapters": AdapterDefaults(10, 0.2), "layer": AdapterDefaults(10, 0.1), "biases": AdapterDefaults(10, 0.1)}
-"""Epochs and rate for a network that was drawn, by what is tuned."""
+"""Epochs and rate for a drawn network, by tuned parameters."""
 PROGRAM = Path(__file__).with_name("example.c")
-"""The core's commands in C."""
+"""C source of the core's commands."""
 
 
 def example(spec: InstantftSpec, task: ExampleTask) -> Example:
-    """Make the example of a core: the job of `fabtune tune` with the same seed, epochs, batch and rate.
+    """Make the example of a core: the job of `fabtune tune` with the task's seed, epochs, batch and rate.
 
-    Parameters
-    ----------
-    spec : InstantftSpec
-    task : ExampleTask
-        Network, samples and settings.
-
-    Raises
-    ------
-    UserError
-        If the samples or the batch are more than the core was generated for.
+    Samples or a batch beyond the core's limits are a `UserError`.
     """
     layout, tune, test = spec.layout, task.tune, task.test
     if task.drawn:
@@ -95,7 +86,7 @@ def example(spec: InstantftSpec, task: ExampleTask) -> Example:
 
 
 def _check(spec: InstantftSpec, task: ExampleTask, samples: int) -> None:
-    """Refuse samples and batches that the core has no room for."""
+    """Refuse samples and batches beyond the core's limits."""
     only(task, spec.name, "epochs", "steps")
     if samples > spec.cache_entries:
         most = 1 << (samples - 1).bit_length()
@@ -108,7 +99,7 @@ def _check(spec: InstantftSpec, task: ExampleTask, samples: int) -> None:
 
 
 def _initial(spec: InstantftSpec, seed: int) -> Adapters:
-    """Adapters at the start, which change nothing."""
+    """Initial adapters, which change nothing."""
     shape = spec.mapping.shape
     if shape.selects:
         return untuned_layer(shape)

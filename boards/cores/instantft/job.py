@@ -1,4 +1,4 @@
-"""Fine-tune on `instantft` from the host."""
+"""Host driver of fine-tuning on `instantft`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...host.driver import Finished
 
 
 class FineTuner(AdapterHost):
-    """Fine-tuning jobs on a core, see `AdapterHost`."""
+    """Fine-tuning jobs on a core: the frozen network, and `AdapterHost`."""
 
     def load(self, frozen: Sequence[StageIntegers]) -> Finished:
         """Load the frozen network."""

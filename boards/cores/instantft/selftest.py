@@ -1,4 +1,4 @@
-"""Self-test of `instantft`: adapters in and out, one sample's record, one batch, one epoch, an inference."""
+"""Self-test of `instantft`: adapters in and out, a sample's record, a batch, an epoch, an inference."""
 
 from __future__ import annotations
 
@@ -17,16 +17,7 @@ RATE = 5243
 
 
 def selftest(spec: InstantftSpec, seed: int = 1, task: ExampleTask | None = None) -> SelfTest:
-    """Make the self-test of a core, with random parameters and samples, or with a task's and the first of its samples.
-
-    Longer than most: its stages go on from one job.
-
-    Parameters
-    ----------
-    spec : InstantftSpec
-    seed : int
-    task : ExampleTask, optional
-    """
+    """Make the self-test of a core, with random parameters and samples, or with a task's and its first samples."""
     rng = np.random.default_rng(seed)
     mapping, layout = spec.mapping, spec.layout
     batch = min(BATCH, spec.batch)

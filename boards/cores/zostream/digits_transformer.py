@@ -1,6 +1,6 @@
 """Vision transformer that has learnt digits before their drift, in integers: the same bytes on every machine.
 
-Its layers stay random; the head learns from what they make of the images, as that of `example.digits`.
+Its layers stay random; the head learns from their outputs, as in `example.digits`.
 """
 
 from __future__ import annotations
@@ -20,13 +20,7 @@ from ...example.digits import learnt_head
 
 
 class DigitsTransformer:
-    """The preset `vit-digits` with random layers.
-
-    Parameters
-    ----------
-    spec : ZostreamSpec
-        Core that it is for.
-    """
+    """The preset `vit-digits` with random layers, for a core."""
 
     def __init__(self, spec: ZostreamSpec) -> None:
         self._spec, self._samples = spec, vit_digits(seed=1)
@@ -34,22 +28,15 @@ class DigitsTransformer:
 
     @property
     def classes(self) -> int:
-        """Outputs of a sample."""
         return self._samples.classes
 
     def rows(self, some: Samples) -> Integers:
-        """Rows of the tokens of images: (n, tokens, features) in Q8.16."""
+        """Token rows of images: (n, tokens, features) in Q8.16."""
         found: Integers = self._samples.rows(q8_16_of_bytes(some.inputs))
         return found
 
     def images(self) -> StreamImages:
-        """Make what the core has in DRAM.
-
-        Raises
-        ------
-        UserError
-            If it has no place on the core.
-        """
+        """Make the core's images; a core without room is a `UserError`."""
         images = StreamImages.of(*self._model(), self._spec.size)
         self._spec.check(images)
         self._spec.check_lengths(images, [self._samples.tokens])
@@ -64,7 +51,7 @@ class DigitsTransformer:
         return model, base
 
     def learn(self, some: Samples) -> None:
-        """Let the head learn samples from its inputs."""
+        """Train the head on samples."""
         (model, _), rng = self._model(), np.random.default_rng(1)
         features = replace(model, last=self._head).run(self.rows(some), model.frozen, Narrower())
         learnt = learnt_head(features, some.labels, self.classes, rng)

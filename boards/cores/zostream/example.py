@@ -15,11 +15,11 @@ from .digits_transformer import DigitsTransformer
 STEPS, BATCH, RATE = 60, 20, 3e-5
 """As few steps as golden computes in some seconds; with more the accuracy goes on rising."""
 PROGRAM = Path(__file__).with_name("example.c")
-"""The core's commands in C."""
+"""C source of the core's commands."""
 
 
 def example(spec: ZostreamSpec) -> Example | None:
-    """Make the example of a core; None where it has no room for the network."""
+    """Make the example of a core; None without room for the network."""
     network = DigitsTransformer(spec)
     try:
         network.images()

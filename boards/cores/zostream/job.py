@@ -1,4 +1,4 @@
-"""Train transformers on `zostream` from the host: images of a network, samples, commands, records."""
+"""Host driver of zeroth-order training of transformers on `zostream`."""
 
 from __future__ import annotations
 
@@ -23,27 +23,20 @@ from ...host.zeroth_order import ZerothOrderHost
 
 
 class StreamTrainer(ZerothOrderHost):
-    """Zeroth-order training of transformers on a core; samples are those of `TransformerModel.forward`.
+    """Zeroth-order training of transformers on a core; samples as for `TransformerModel.forward`.
 
     Parameters
     ----------
     core : Core
-        Driver of a core on a board, or of a simulated one.
     spec : ZostreamSpec
-        Parameters that the core was generated with.
     caches : bool
-        What is below the first tensor that is tuned is computed once a sample, where the network's program is cut
-        there; otherwise in each step.
-
-    Attributes
-    ----------
-    images : StreamImages
-        Network that is loaded.
+        Compute activations below the first tuned tensor once a sample, if the network's program is cut there; otherwise
+        in each step.
 
     Raises
     ------
     UserError
-        If the core was generated with another spec, or no network is loaded where one is needed.
+        If the core has another spec, or no network is loaded.
     """
 
     spec: ZostreamSpec
@@ -57,34 +50,25 @@ class StreamTrainer(ZerothOrderHost):
 
     @property
     def images(self) -> StreamImages:
-        """Network that is loaded."""
+        """Loaded network."""
         if self._images is None:
             raise UserError("no network is loaded: load its images first")
         return self._images
 
     @property
     def layout(self) -> ZostreamLayout:
-        """Regions of device memory."""
         return self.spec.layout(self.images.program)
 
     @property
     def words(self) -> TransformerModel:
-        """Words of a perturbation."""
         return self.images.model
 
     @property
     def labels(self) -> int:
-        """Labels that a sample can have."""
         return self.words.labels("cross_entropy")
 
     def load(self, images: StreamImages) -> Finished:
-        """Load a network in place of the one before; all deltas become 0.
-
-        Raises
-        ------
-        UserError
-            If it is none for this core.
-        """
+        """Load a network in place of the last one; all deltas become 0. An unsuitable one is a `UserError`."""
         self.spec.check(images)
         self.forget()
         program, weights = (self.core.place(region) for region in self.spec.layout(images.program).network(images))
@@ -96,7 +80,7 @@ class StreamTrainer(ZerothOrderHost):
         return finished
 
     def _command(self, name: str, **settings: int) -> Finished:
-        """Run a command; behind an error the core has no program any more, so that it is to be loaded again."""
+        """Run a command; after an error the core has no program and needs a load."""
         if name == "INFER":  # of samples that are placed for it alone, whatever steps before it have kept
             settings["cached"] = 0
         try:
@@ -107,7 +91,7 @@ class StreamTrainer(ZerothOrderHost):
             raise
 
     def _where(self, error: CoreError) -> str:
-        """Say which operation and tile wait for a burst of the stream of weights that failed."""
+        """Name the operation and tile whose weights could not be read."""
         beat, beyond = divmod(error.address - self._weights, BEAT)
         if not self._images or not error.name.startswith("read_") or beyond or beat < 0:
             return ""
@@ -115,25 +99,24 @@ class StreamTrainer(ZerothOrderHost):
         return "" if found is None else ", in the weights of operation {} from tile {} on".format(*found)
 
     def check_settings(self, settings: StepSettings, batch: int) -> None:
-        """Refuse settings that the core cannot run, see `ZostreamSpec.check_steps` and `check_cut`."""
+        """See `ZostreamSpec.check_steps` and `check_cut`."""
         self.spec.check_steps(settings)
         self.spec.check_cut(settings, self.images)
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Settings of steps as the registers of a training command."""
         return self.spec.step_registers(settings, self.images) | {"cached": int(self._cached)}
 
     @property
     def _cached(self) -> bool:
-        """Whether steps begin behind the cut, with what is kept."""
+        """Whether steps begin after the cut, with cached activations."""
         return self._caches and self.images.cached
 
     def forget(self) -> None:
-        """Forget the forward cache: what passes the cut is computed again for each sample that is used."""
+        """Empty the forward cache: activations at the cut are computed again for each used sample."""
         self._kept = None
 
     def placed(self, inputs: NDArray[np.integer], regions: Sequence[Region]) -> dict[str, int]:
-        """Place samples, unless they are those that the forward cache has; give their addresses."""
+        """Place samples unless they are those of the forward cache; return their addresses."""
         if self._kept is None or not np.array_equal(self._kept.inputs, inputs):
             addresses = self._place(regions)
             if not self._cached:
@@ -144,7 +127,7 @@ class StreamTrainer(ZerothOrderHost):
     def prepare(
         self, samples: Mapping[str, int], inputs: NDArray[np.integer], steps: Sequence[StepOrder]
     ) -> Finished | None:
-        """Keep what passes the cut of those samples of the steps that the forward cache does not have."""
+        """Cache the activations at the cut of those samples of the steps that the cache lacks."""
         if self._kept is None:
             return None
         there = self._kept.there
@@ -158,7 +141,7 @@ class StreamTrainer(ZerothOrderHost):
         return finished
 
     def samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
-        """Regions of samples and their index, and of what passes the cut of a network."""
+        """Regions of samples and their index, and of a network's activations at the cut."""
         rows, lengths = self.words.rows_of(inputs.astype(np.int64))
         self.spec.check_lengths(self.images, lengths)
         kept, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
@@ -167,7 +150,7 @@ class StreamTrainer(ZerothOrderHost):
 
 @dataclass
 class _Kept:
-    """Samples of a forward cache, addresses of their regions, and of which samples it has what passes the cut."""
+    """Samples of a forward cache, addresses of their regions, and which of them are cached."""
 
     inputs: NDArray[np.integer]
     addresses: dict[str, int]
@@ -175,4 +158,3 @@ class _Kept:
 
 
 HOST = StreamTrainer
-"""Host driver of the core, as `Spec.part` finds it."""

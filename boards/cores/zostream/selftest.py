@@ -20,13 +20,7 @@ SAMPLES, BATCH, STEPS, TOKENS = 6, 3, 3, 5
 
 
 def selftest(spec: ZostreamSpec, seed: int = 1) -> SelfTest:
-    """Make the self-test of a core, with random networks and sentences.
-
-    Parameters
-    ----------
-    spec : ZostreamSpec
-    seed : int
-    """
+    """Make the self-test of a core, with random networks and sentences."""
     rng = np.random.default_rng(seed)
     core = GoldenZostream(spec)
     script = PlayedSelfTest(spec, core)
@@ -55,7 +49,7 @@ def selftest(spec: ZostreamSpec, seed: int = 1) -> SelfTest:
 
 
 class _Network:
-    """A network of the self-test: its regions, and its commands."""
+    """Network of the self-test, with regions and commands."""
 
     def __init__(
         self,
@@ -87,29 +81,25 @@ class _Network:
         self._saved = script.place(layout.deltas(), f"{kind}_saved")
 
     def load(self) -> None:
-        """Load the network."""
         settings = {name: self._at[name] for name in ("program", "weights")}
         settings["program_beats"] = self._own.images.program.image_beats
         self._script.play(f"load the {self._kind}", Command.LOAD, settings)
 
     def load_deltas(self, rng: np.random.Generator) -> None:
-        """Load random deltas."""
         job, largest = self._own.job, DELTA.maximum >> 8
         job.total = rng.integers(-largest, largest, job.total.shape)
         place = self._script.place(self._own.layout.deltas(job.rows), f"{self._kind}_deltas")
         self._script.play("load deltas", Command.LOAD_DELTAS, {"deltas": place})
 
     def save(self, name: str) -> None:
-        """Save the deltas."""
         self._script.play(name, Command.SAVE_DELTAS, {"deltas": self._saved}, {"deltas": "deltas"})
 
     def infer(self, name: str, first: int, end: int) -> None:
-        """Infer with the samples of some steps."""
         settings = self._settings(first, end) | {"logits": self._logits}
         self._script.play(name, Command.INFER, settings, {"logits": "logits"})
 
     def keep(self, name: str) -> None:
-        """Keep what passes the cut of all samples."""
+        """Cache the activations at the cut of all samples."""
         everyone = np.arange(SAMPLES).reshape(-1, BATCH)
         orders = [StepOrder(one, np.zeros_like(one), rate=0) for one in everyone]
         order = self._script.place(self._own.layout.order(orders, BATCH), f"{self._kind}_everyone")
@@ -118,7 +108,6 @@ class _Network:
         self._script.play(name, Command.CACHE, settings, {"cache": "cache"})
 
     def train(self, name: str, first: int, end: int) -> None:
-        """Train some steps."""
         settings = self._settings(first, end) | {"state": self._states[first], "records": self._records}
         settings |= self._own.training() | {"position": self._positions[first]}
         self._script.play(name, Command.TRAIN, settings, {"records": "records"}, trains=True)

@@ -17,24 +17,15 @@ from ...example.task import ExampleTask, as_read, only
 from ...example.zeroth_order import zeroth_order_example
 
 DRAWN = {"digits": ZoDefaults(600, 20, 1e-3, 0), "lenet5-mnist": ZoDefaults(40, 20, 3e-4, 0)}
-"""Steps, batch and rate for a network that was drawn: of the larger one as few as golden computes in a second."""
+"""Steps, batch and rate for a drawn network; for the larger one as few as golden computes in a second."""
 PROGRAM = Path(__file__).with_name("example.c")
-"""The core's commands in C."""
+"""C source of the core's commands."""
 
 
 def example(spec: ZotrainSpec, task: ExampleTask) -> Example:
-    """Make the example of a core: the job of `fabtune tune` on its array with the same seed, steps, batch and rate.
+    """Make the example of a core: the job of `fabtune tune` on its array with the task's seed, steps, batch and rate.
 
-    Parameters
-    ----------
-    spec : ZotrainSpec
-    task : ExampleTask
-        Network, samples and settings.
-
-    Raises
-    ------
-    UserError
-        If a batch is larger than a step can be.
+    A batch beyond the core's limit is a `UserError`.
     """
     layout, source, tune, test = spec.layout, spec.source, task.tune, task.test
     only(task, spec.name, "steps", "epochs")

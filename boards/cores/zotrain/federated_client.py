@@ -1,4 +1,4 @@
-"""Client of a federation on the zeroth-order core: from its records to the bytes of a message."""
+"""Federated client on the zeroth-order core: from the core's records to the bytes of a message."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from .job import ZerothOrderTrainer
 
 
 class CoreClient:
-    """Client whose steps a core runs; see `golden.train.federated.client.FederatedClient`.
+    """Client whose steps run on a core; see `golden.train.federated.client.FederatedClient`.
 
-    The core rounds its coefficients to scalars itself, so that its deltas are those of its message. The server's sum is
-    loaded as the core's deltas.
+    The core itself rounds its coefficients to scalars, so its deltas match its message. The server's sum is loaded as
+    deltas.
 
     Parameters
     ----------
     trainer : ZerothOrderTrainer
-        A core of the config's order, with memory for its cut.
+        Core with the config's order, and memory for its cut.
     frozen : sequence of StageIntegers
         Pre-trained weights and biases, Q4.12.
     config : FederatedConfig
         With an order.
     samples : Samples
-        Samples of the client; their number is its share in the average.
+        The client's samples; their number is its weight in the average.
 
     Attributes
     ----------
     losses : list of float
-        Mean of the losses of each step of the last round.
+        Mean loss of each step of the last round.
     evaluations : list of int
         Samples evaluated so far by the first and by the second part.
 
@@ -88,7 +88,7 @@ class CoreClient:
         self.trainer.load_deltas(self._sums.rows)
 
     def integers(self) -> Tensor:
-        """Copy the weights, read from the core: (count,) of int32."""
+        """Read the weights from the core: (count,) of int32."""
         rows = self.trainer.deltas()
         found = []
         for part in self._network.parts(self.config.split.cut):
@@ -97,12 +97,9 @@ class CoreClient:
         return torch.from_numpy(np.concatenate(found).astype(np.int32))
 
     def train(self, task: ClientTask) -> Message:
-        """Run the steps of a round on the core with one command, and return the message for the server.
+        """Run a round's steps on the core with one command, and return the message for the server.
 
-        Raises
-        ------
-        UserError
-            If the core clipped a coefficient: its deltas are not those of the message then.
+        A clipped coefficient, after which deltas and message differ, is a `UserError`.
         """
         config, split, labels = self.config, self.config.split, self.samples.labels.astype(np.int64)
         batches = list(config.batches(task.round, task.client, len(labels)))

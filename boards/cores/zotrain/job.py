@@ -1,4 +1,4 @@
-"""Train on the zeroth-order core from the host: regions of device memory in buffers, commands, records."""
+"""Host driver of zeroth-order training on `zotrain`."""
 
 from __future__ import annotations
 
@@ -20,20 +20,7 @@ from ...host.zeroth_order import ZerothOrderHost
 
 
 class ZerothOrderTrainer(ZerothOrderHost):
-    """Zeroth-order training on a core: its buffers and its commands; samples are bytes or Q8.16, as it was generated.
-
-    Parameters
-    ----------
-    core : Core
-        Driver of a core on a board, or of a simulated one.
-    spec : ZotrainSpec
-        Parameters that the core was generated with.
-
-    Raises
-    ------
-    UserError
-        If the core was generated with another spec.
-    """
+    """Zeroth-order training on a core; samples are bytes or Q8.16, as it was generated."""
 
     spec: ZotrainSpec
 
@@ -43,17 +30,14 @@ class ZerothOrderTrainer(ZerothOrderHost):
 
     @property
     def layout(self) -> ZotrainLayout:
-        """Regions of device memory."""
         return self.spec.layout
 
     @property
     def words(self) -> PerturbationMapping:
-        """Words of a perturbation."""
         return self.spec.mapping
 
     @property
     def labels(self) -> int:
-        """Labels that a sample can have."""
         return self.spec.labels
 
     def load(self, frozen: Sequence[StageIntegers]) -> Finished:
@@ -62,13 +46,12 @@ class ZerothOrderTrainer(ZerothOrderHost):
         return self.core.run(Command.LOAD, parameters=buffer.device_address)
 
     def check_settings(self, settings: StepSettings, batch: int) -> None:
-        """Refuse another loss, and a batch of which the core keeps fewer samples at the cut."""
+        """Refuse another loss, and batches with more samples than the core stores at the cut."""
         if settings.loss != self.spec.loss:
             raise UserError(f"loss = {settings.loss}: the core was generated with loss = {self.spec.loss}")
         self.spec.check_split(settings.split, batch)
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Settings of steps as the registers of a training command."""
         return self.spec.step_registers(settings)
 
     def samples(self, inputs: NDArray[np.integer]) -> tuple[Region]:
@@ -80,4 +63,3 @@ class ZerothOrderTrainer(ZerothOrderHost):
 
 
 HOST = ZerothOrderTrainer
-"""Host driver of the core, as `Spec.part` finds it."""

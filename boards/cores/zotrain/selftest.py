@@ -1,4 +1,4 @@
-"""Self-test of `zotrain`: deltas in and out, one forward pass, one step, several steps, an inference."""
+"""Self-test of `zotrain`: deltas in and out, an inference, one step, several steps, an inference."""
 
 from __future__ import annotations
 
@@ -21,14 +21,7 @@ RATE = 2e-3
 
 
 def selftest(spec: ZotrainSpec, seed: int = 1, task: ExampleTask | None = None) -> SelfTest:
-    """Make the self-test of a core, with random parameters and samples, or with a task's and the first of its samples.
-
-    Parameters
-    ----------
-    spec : ZotrainSpec
-    seed : int
-    task : ExampleTask, optional
-    """
+    """Make the self-test of a core, with random parameters and samples, or with a task's and its first samples."""
     rng = np.random.default_rng(seed)
     layout, source = spec.layout, spec.source
     frozen, inputs, _, labels = start_of(spec, SAMPLES, rng, task)

@@ -1,4 +1,4 @@
-"""Random jobs of `instantft` that are measured: toggles of tuning from the cache, and the work of each part."""
+"""Random jobs of `instantft` for measurements: toggles of tuning from the cache, and the work of each part."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from ...compiled.roofline import CoreRoofline, Roofline, RooflineJob, Work
 from .job import TuningJob
 
 RATE = 20_000
-"""Learning rate of the job, one of `golden.lora.adapters.rate_of`."""
+"""Learning rate as in `golden.lora.adapters.rate_of`."""
 
 
 class TuningActivity(CoreActivity[InstantftSpec]):
-    """Batches of tuning, behind one epoch that fills the cache."""
+    """Batches of tuning after an epoch that fills the cache."""
 
     steps: ClassVar[str] = "batches"
     caches: ClassVar[bool] = True
 
     def batches(self, spec: InstantftSpec) -> tuple[int, int]:
-        """Samples of a batch: what the core has room for, by default too."""
+        """Samples of a batch: the core's largest batch."""
         return spec.batch, spec.batch
 
     def has_raw(self, spec: InstantftSpec) -> bool:
@@ -39,35 +39,26 @@ class TuningActivity(CoreActivity[InstantftSpec]):
         return spec.cache == "dram"
 
     def baseline(self, spec: InstantftSpec, job: ActivityJob) -> tuple[str, InstantftSpec, ActivityJob] | None:
-        """Compare with a cache of Q8.16, where the core can have it."""
+        """Compare with a cache of Q8.16, if the core can have one."""
         return None if spec.cache != "dram" or job.raw else ("cache of Q8.16", spec, replace(job, raw=True))
 
     def jobs(self, spec: InstantftSpec, job: ActivityJob, batch: int) -> list[HostJob[Any]]:
-        """Make the epoch that fills the cache, and batches whose samples are all in it."""
-        rng, network, shape = np.random.default_rng(job.seed), spec.described, spec.mapping.shape
-        samples = min(spec.cache_entries, job.steps * batch)
-        flat = np.rint(1500 * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
-        frozen = random_parameters(network, rng)
-        inputs, _, labels = random_samples(network, spec.byte_inputs, samples, rng, spec.labels)
-        recording = [np.arange(at, min(at + batch, samples)) for at in range(0, samples, batch)]
-        cached = list(np.resize(rng.permutation(samples), (job.steps, batch)))
-        raw = job.raw or spec.raw_modes[0]
-        first = TuningJob(frozen, Adapters(shape, flat), inputs, labels, [recording], RATE, raw)
-        return [first, replace(first, epochs=[cached])]
+        """Make the epoch that fills the cache, and batches of cached samples."""
+        rng, samples = np.random.default_rng(job.seed), min(spec.cache_entries, job.steps * batch)
+        recording = np.split(np.arange(samples), range(batch, samples, batch))
+        first = _random_job(spec, samples, [recording], job.raw, rng)
+        return [first, replace(first, epochs=[list(np.resize(rng.permutation(samples), (job.steps, batch)))])]
 
 
 ACTIVITY = TuningActivity()
-"""Activity of `instantft`, as its `Spec.part` finds it."""
 
 
-RATE = 20_000
-"""Learning rate of the jobs, one of `golden.lora.adapters.rate_of`."""
 MORE = 3
-"""Epochs of the last job, whose samples are in the cache; the one before has one of them."""
+"""Epochs of the last job; the job before has one. All their samples are cached."""
 
 
 class TuningRoofline(CoreRoofline[InstantftSpec]):
-    """One epoch whose samples are new, then one and several whose samples are all in the cache."""
+    """An epoch of new samples, then one and several epochs of cached samples."""
 
     titles: ClassVar[Mapping[str, str]] = {
         "words": "words of the frozen network",
@@ -84,19 +75,19 @@ class TuningRoofline(CoreRoofline[InstantftSpec]):
     }
 
     def check(self, spec: InstantftSpec, job: RooflineJob) -> None:
-        """Check that the cache has room, and holds what it is to hold."""
+        """Refuse more samples than cache entries, and records that the cache cannot hold."""
         if not 1 <= job.samples <= spec.cache_entries:
             raise UserError(f"{job.samples} samples: this core takes 1 to {spec.cache_entries}")
         if job.raw and job.raw not in spec.raw_modes:
             raise UserError(f"the cache of this core is {spec.cache}, which has no records in Q8.16")
 
     def run(self, spec: InstantftSpec, job: RooflineJob, device: SimulatedDevice) -> Roofline:
-        """Run three commands, compare all adapters after every batch, and take the differences.
+        """Run three commands, compare all adapters after every batch, and subtract.
 
-        What a command costs before its first batch is in the first epoch's samples.
+        Cycles before a command's first batch are part of the first epoch's samples.
         """
         batches = np.split(np.arange(job.samples), range(spec.batch, job.samples, spec.batch))
-        first = self._job(spec, job, [batches])
+        first = _random_job(spec, job.samples, [batches], job.raw, np.random.default_rng(job.seed))
         jobs = [first, first, replace(first, epochs=[batches] * MORE)]
         golden = GoldenDevice(spec, first.golden(spec))
         for own in (device, golden):
@@ -112,14 +103,16 @@ class TuningRoofline(CoreRoofline[InstantftSpec]):
         work = {"sample": known} if spec.cache == "none" else {"new": new.of_each(job.samples), "in the cache": known}
         return Roofline(work, len(traced), wrong)
 
-    def _job(self, spec: InstantftSpec, job: RooflineJob, epochs: Sequence[Sequence[Integers]]) -> TuningJob:
-        """Draw network, adapters and samples."""
-        rng, network, shape = np.random.default_rng(job.seed), spec.described, spec.mapping.shape
-        flat = np.rint(1500 * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
-        frozen = random_parameters(network, rng)
-        inputs, _, labels = random_samples(network, spec.byte_inputs, job.samples, rng, spec.labels)
-        return TuningJob(frozen, Adapters(shape, flat), inputs, labels, epochs, RATE, job.raw or spec.raw_modes[0])
+
+def _random_job(
+    spec: InstantftSpec, samples: int, epochs: Sequence[Sequence[Integers]], raw: bool, rng: np.random.Generator
+) -> TuningJob:
+    """Draw adapters, network and samples."""
+    network, shape = spec.described, spec.mapping.shape
+    flat = np.rint(1500 * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
+    frozen = random_parameters(network, rng)
+    inputs, _, labels = random_samples(network, spec.byte_inputs, samples, rng, spec.labels)
+    return TuningJob(frozen, Adapters(shape, flat), inputs, labels, epochs, RATE, raw or spec.raw_modes[0])
 
 
 ROOFLINE = TuningRoofline()
-"""Roofline of `instantft`, as its `Spec.part` finds it."""

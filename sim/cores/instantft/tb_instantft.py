@@ -1,6 +1,6 @@
-"""Bench of `instantft`: a job through registers and memory, a second on the same cache, a third with a raw one.
+"""Bench of `instantft`: a job, a second one on the same cache, a third with a raw cache.
 
-The script of each phase is recorded from the host driver on golden.
+The host driver on golden records the script of each phase.
 """
 
 from __future__ import annotations
@@ -20,22 +20,16 @@ RATE = 5243
 """Learning rate of a sample: 0.02 in 18 fraction bits."""
 EPOCHS, BATCH = 2, 4
 WORDS_PER_SAMPLE = 125
-"""A sample counts as so many words where the bench asks for a number of words."""
+"""Words of the bench's size for a sample."""
 
 
 def scenario(spec: InstantftSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make three phases: two epochs from reset; one more epoch on that cache and an inference; a job with a raw cache.
+    """Make three phases: two epochs from reset; an epoch on that cache and an inference; a job with a raw cache.
 
-    A cache on the chip cannot be compared; it holds NF4 in the third phase, too. Without a cache all
-    phases are in Q8.16.
+    A cache on the chip cannot be compared; it holds NF4 in the third phase, too. Without a cache all phases are in
+    Q8.16.
 
-    Parameters
-    ----------
-    spec : InstantftSpec
-    rng : Generator
-        Source of parameters, samples, labels and orders.
-    words : int
-        Size of a job: one sample for each `WORDS_PER_SAMPLE`.
+    A job has one sample for each `WORDS_PER_SAMPLE` of `words`.
     """
     mapping, network = spec.mapping, spec.described
     samples = int(np.clip(words // WORDS_PER_SAMPLE, 2, min(64, spec.cache_entries)))
@@ -69,7 +63,7 @@ def scenario(spec: InstantftSpec, rng: np.random.Generator, words: int) -> list[
 
 
 def _adapters(spec: InstantftSpec, rng: np.random.Generator) -> Adapters:
-    """Make adapters with small random A and B in Q4.12."""
+    """Draw small A and B in Q4.12."""
     shape = spec.mapping.shape
     a = [rng.normal(0, inputs**-0.5, inputs * shape.rank) for inputs in shape.inputs]
     b = rng.normal(0, 0.05, shape.classes * len(shape.inputs) * shape.rank)

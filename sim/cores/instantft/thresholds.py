@@ -1,4 +1,4 @@
-"""Networks whose logits lie at thresholds of NF4, with scales whose thresholds are nearest to whole numbers."""
+"""Networks with logits at NF4 thresholds, for scales whose thresholds are nearest to integers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _LOW_BITS = 4
 """Bits of a logit below those of a bias."""
 _LARGEST = Q4_12.maximum << _LOW_BITS
 _HIDDEN = 1 << Q4_12.fraction - _LOW_BITS
-"""Bias of the stage before the last one, in Q4.12: a weight's last place, times that, is a logit's."""
+"""Bias of the stage before the last, in Q4.12: times the last place of a weight it is that of a logit."""
 
 
 def threshold_scales() -> list[int]:
-    """List scales: for each threshold the two whose product with it is nearest to a whole number, from either side."""
+    """List for each threshold the two scales whose product with it is nearest to an integer, from either side."""
     scales = np.arange(_LARGEST >> 1, _LARGEST)
     parts = [scales * threshold % (1 << THRESHOLD_FRACTION) for threshold in THRESHOLDS.tolist()]
     return sorted({int(scales[at]) for part in parts for at in (part.argmin(), part.argmax())})
@@ -26,14 +26,8 @@ def threshold_scales() -> list[int]:
 def threshold_parameters(network: Network, scale: int, rng: np.random.Generator) -> list[StageIntegers]:
     """Make frozen parameters that give all samples the same logits: one at the scale, others at its thresholds.
 
-    Parameters
-    ----------
-    network : Network
-        Without weights but of its last stage, and with the same bias for all others.
-    scale : int
-        The largest logit, in Q8.16.
-    rng : Generator
-        Draws where the thresholds are, of which half are a last place more, which has the next code.
+    Only the last stage has weights; all biases before it are equal. Half of the thresholds are a last place more, which
+    has the next code.
     """
     *others, last = network.stages
     frozen = [StageIntegers(np.zeros(stage.weight_shape, np.int64), np.full(stage.biases, _HIDDEN)) for stage in others]
@@ -44,7 +38,7 @@ def threshold_parameters(network: Network, scale: int, rng: np.random.Generator)
 
 
 def _logits(scale: int, count: int, rng: np.random.Generator) -> Integers:
-    """Draw logits: the scale, either side of the threshold nearest to a whole number, one side of the others."""
+    """Draw logits: the scale, both sides of the threshold nearest to an integer, one side of the others."""
     products = scale * THRESHOLDS
     one = 1 << THRESHOLD_FRACTION
     nearest, *others = (products >> THRESHOLD_FRACTION)[np.minimum(products % one, -products % one).argsort()].tolist()

@@ -1,4 +1,4 @@
-"""Jobs whose gradients lie half-way between two numbers, and whose updated parameters then do so, too."""
+"""Jobs whose gradients, and then the updated parameters, lie half-way between two numbers."""
 
 from __future__ import annotations
 
@@ -14,30 +14,24 @@ _RATE_BITS = 16
 RATE = 1 << _RATE_BITS
 """Learning rate of such a job."""
 WINNER = 0
-"""Class whose probability is 1; the labels are others."""
+"""Class with probability 1; the labels are others."""
 _GRADIENT_BITS = PRODUCT_FRACTION - BATCH_GRADIENT.fraction
-"""Bits that a gradient's sum loses."""
+"""Bits dropped from a gradient's sum."""
 _STEP_BITS = NOISE_BITS - _RATE_BITS
-"""Bits of a rounded gradient that an updated parameter loses: those behind them are 0 with this rate."""
+"""Bits of a rounded gradient that an updated parameter drops; the bits below are 0 at this rate."""
 _SUM = (1 << _GRADIENT_BITS - 1) + (1 << _GRADIENT_BITS + _STEP_BITS - 1)
-"""Sum that is rounded down, to even, and then half a parameter's last place; and up, if it were larger by any bit."""
+"""Sum that is rounded down, to even, and then is half a parameter's last place; one bit more is rounded up."""
 _CONSTANT = (1 << _GRADIENT_BITS + _STEP_BITS) - _SUM
-"""Activation, in Q8.16, whose product with a gradient of -1 is that sum, but for multiples of a last place."""
+"""Activation, in Q8.16, whose product with a gradient of -1 is that sum, up to multiples of a last place."""
 _GRAIN = 1 << _STEP_BITS + 1
 """Gradients that are multiples of it, less 1, have such products, too."""
 _BIAS = Q8_16.fraction - Q4_12.fraction
 _LEAD = 15 << Q4_12.fraction - 1
-"""Bias of the winner, and less that of the others: their distance, 15, has an exponential of 0."""
+"""Bias of the winner, and with a minus that of the others: the exponential of their distance, 15, is 0."""
 
 
 def tie_parameters(network: Network, rng: np.random.Generator) -> list[StageIntegers]:
-    """Make frozen parameters: half of the channels are constants that give ties, others are random; one class wins.
-
-    Parameters
-    ----------
-    network : Network
-    rng : Generator
-    """
+    """Draw frozen parameters: half of the channels are constants that give ties, others random; one class wins."""
     *others, last = random_parameters(network, rng, 1.0)
     frozen = []
     for one in others:
@@ -49,13 +43,7 @@ def tie_parameters(network: Network, rng: np.random.Generator) -> list[StageInte
 
 
 def tie_adapters(shape: AdapterSizes, rng: np.random.Generator) -> Adapters:
-    """Draw adapters that move no logit by much: A small and even, of B the winner's less by 1 than multiples.
-
-    Parameters
-    ----------
-    shape : AdapterSizes
-    rng : Generator
-    """
+    """Draw adapters that move no logit by much: A small and even; B multiples, for the winner less 1."""
     made = Adapters(shape, 2 * rng.integers(-200, 200, shape.parameters))
     made.b[:] = _GRAIN * rng.integers(-3, 4, made.b.shape)
     made.b[WINNER] -= 1

@@ -1,4 +1,4 @@
-"""Trials of `instantft`: short fine-tuning jobs, entries of order lists, settings and their limits."""
+"""Stress tests of `instantft`: short fine-tuning jobs, entries of sample schedules, settings and their limits."""
 
 from __future__ import annotations
 
@@ -32,30 +32,29 @@ class TuningVariation:
     Parameters
     ----------
     samples, epochs : int
-        How many.
     batch : int
-        Samples of a batch; 0: as many as the core has room for.
+        Samples of a batch; 0: the core's largest batch.
     gain : float
-        Size of the network's parameters: from about 50 most values are clipped.
+        Scale of the network's parameters: from about 50 most values are clipped.
     rate : int
         Learning rate of a sample, `golden.lora.adapters.rate_of`.
     start : int
-        Standard deviation of the adapters at the start, in units of 2**-12.
+        Standard deviation of the initial adapters, in units of 2**-12.
     raw : bool
-        The cache holds Q8.16, where the core can have it so or otherwise.
+        The cache holds Q8.16, if the core has a choice.
     grain : int
-        Parameters of network and adapters are multiples of it, in units of 2**-12.
+        Parameters and adapters are multiples of it, in units of 2**-12.
     whole : bool
-        All inputs are 0 or 1: of a coarse grain activations have few bits, too.
+        All inputs are 0 or 1: with a coarse grain, activations have few bits, too.
     scale : int
-        The logits of the frozen network lie at the thresholds of this scale of NF4, see `thresholds`; 0: anywhere.
+        The frozen network's logits lie at the thresholds of this NF4 scale, see `thresholds`; 0: anywhere.
     ties : bool
         With a first batch of one sample and the rate of `ties`, many gradients lie half-way between two numbers, and
         then the parameters that they update.
     validated : int
-        Samples behind those, which are run behind each epoch and not learnt from.
+        Further samples for the validation after each epoch.
     patience : int
-        Losses in a row, none of them the smallest, that end the job; 0: any number.
+        Successive losses above the smallest one that end the job; 0: any number.
     """
 
     samples: int = 7
@@ -74,16 +73,7 @@ class TuningVariation:
 
 
 def short_tuning(spec: InstantftSpec, seed: int, variation: TuningVariation | None = None) -> ShortJob:
-    """Make a short fine-tuning of adapters, with logits.
-
-    Parameters
-    ----------
-    spec : InstantftSpec
-        The core.
-    seed : int
-        Seed of network, adapters, samples and order.
-    variation : TuningVariation
-    """
+    """Make a short fine-tuning of adapters with logits; network, adapters, samples and order follow from `seed`."""
     rng, wanted = np.random.default_rng(seed), variation or TuningVariation()
     network, shape, samples = spec.described, spec.mapping.shape, wanted.samples
     flat = np.rint(wanted.start * rng.normal(0, 1, shape.parameters)).astype(np.int64).clip(-32768, 32767)
@@ -115,21 +105,19 @@ def _whole_samples(network: Network, byte_inputs: bool, samples: int, rng: np.ra
 
 
 _DOUBLE_TIES = 6
-"""Jobs with ties of gradients and of parameters: each shows a bit of one lane at about every second try."""
+"""Jobs with ties of gradients and of parameters: each shows a bit of one lane with probability about 1/2."""
 
 
 class TuningTrials(Trials[InstantftSpec, TuningVariation]):
-    """Trials of a core that tunes adapters; there is no long job."""
+    """Stress tests of a core that tunes adapters; without long jobs."""
 
     command: ClassVar[IntEnum] = Command.TUNE
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD, Command.LOAD_ADAPTERS)
 
     def job(self, spec: InstantftSpec, seed: int, variation: TuningVariation) -> ShortJob:
-        """Make a job with golden's results."""
         return short_tuning(spec, seed, variation)
 
     def short(self, spec: InstantftSpec) -> dict[str, TuningVariation]:
-        """List jobs that together reach every part of the core, by name."""
         found = {
             "base": TuningVariation(),
             "batches of one": TuningVariation(samples=3, batch=1),
@@ -146,7 +134,6 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
         return found | ({"raw": TuningVariation(raw=True, gain=4.0)} if True in spec.raw_modes else {})
 
     def random(self, spec: InstantftSpec, rng: np.random.Generator) -> TuningVariation:
-        """Draw a job with random settings and more data."""
         validated = int(rng.integers(1, 8)) if spec.validation else 0
         return TuningVariation(
             samples=min(spec.cache_entries - validated, 64),
@@ -160,12 +147,11 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
         )
 
     def edge(self, spec: InstantftSpec) -> dict[str, TuningVariation]:
-        """List jobs whose values lie at edges of rounding and of NF4, by name.
+        """Jobs with values at edges of rounding and of NF4.
 
-        With scales that are multiples of a part of 1, many products with a level of NF4 lie half-way between two
+        With scales that are multiples of a fraction of 1, many products with an NF4 level lie half-way between two
         numbers; with raw activations that are multiples of 1/32, many gradients; with a power of two as the rate,
-        parameters. In other jobs both do at once, beside gradients with all their bits, or the logits lie at
-        thresholds of NF4.
+        parameters. Other jobs have both at once, beside gradients with all their bits, or logits at thresholds of NF4.
         """
         samples, wanted = min(spec.cache_entries, 64), dict[str, TuningVariation]()
         for raw in spec.raw_modes:
@@ -181,21 +167,19 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
         return wanted
 
     def usual(self, spec: InstantftSpec) -> dict[str, int]:
-        """Make settings that are no addresses, which the core does not refuse."""
         jobs = {"epochs": 1, "samples_per_epoch": 1, "batch": 1, "rate": 1, "cache_entries": 1}
         return jobs | {"mode": int(spec.raw_modes[0])}
 
     def ends(self, spec: InstantftSpec, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """List how a command may end beside the memory's error: to forget the cache need not touch it."""
+        """Forgetting the cache may end without an access to it."""
         if command == Command.FORGET:
             yield "", 0
 
     def limits(self, spec: InstantftSpec) -> set[int]:
-        """Numbers at which settings of the core end."""
         return {3, spec.batch, spec.cache_entries, (1 << 17) - 1}
 
     def entries(self, spec: InstantftSpec) -> Iterator[Ending]:
-        """Make order lists with one entry at a limit: each bit of an index and of a label, in each word of a beat."""
+        """Sample schedules with each bit of an index and of a label, in each word of a beat."""
         classes = spec.labels
         for bit in range(LABEL_BIT):
             entries = min(1 << bit, spec.cache_entries)
@@ -213,4 +197,3 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
 
 
 TRIALS = TuningTrials()
-"""Trials of `instantft`, as its `Spec.part` finds them."""

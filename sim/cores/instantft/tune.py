@@ -1,4 +1,4 @@
-"""Fine-tuning of a network in integers and on the compiled core: the engine "rtl" of `fabtune tune`."""
+"""Fine-tuning of adapters or the last layer on `instantft`: jobs of `fabtune tune`."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from .job import TuningJob
 
 
 class InstantftTuner(Tuner):
-    """Jobs of `instantft`: adapters or the last layer, whatever is trained in integers."""
+    """Jobs of `instantft`: adapters or the last layer, all that is trained in integers."""
 
     methods = tuple(METHODS)
 
     def spec_for(
         self, network: Network, settings: AdapterSettings, samples: int, byte_inputs: bool, preset: str = DEFAULT_CORE
     ) -> InstantftSpec:
-        """Choose the core for a job; a preset gets more columns where the rank needs them."""
+        """Make the core's spec for a job; a preset gets more columns if the rank needs them."""
         chosen = preset_of(InstantftSpec, preset)
         method = method_of(settings.method)
         if method.caches_raw and chosen.get("cache") == "chip":
@@ -57,7 +57,6 @@ class InstantftTuner(Tuner):
         )
 
     def job(self, tuning: AdapterTuning, spec: InstantftSpec) -> tuple[TuningJob, NDArray[np.integer]]:
-        """Make the job of the host driver, and held-out samples."""
         engine, settings, task = tuning.engine, tuning.settings, tuning.task
         assert isinstance(engine, IntegerEngine), "a core's engine"
         engine.job.noise = spec.noise
@@ -84,7 +83,7 @@ class InstantftTuner(Tuner):
     def adopt(
         self, tuning: AdapterTuning, result: AdapterResult, spec: InstantftSpec, job: TuningJob, played: Played
     ) -> bool:
-        """Take the core's adapters, those of the epoch that is kept."""
+        """Take the core's adapters of the epoch that is kept."""
         engine, found = tuning.engine, played.tuned
         assert isinstance(engine, IntegerEngine), "a core's engine"
         rows = (result.kept_epoch or 0) * job.batches_of_epoch
@@ -97,7 +96,6 @@ class InstantftTuner(Tuner):
         return differs
 
     def untuned(self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str) -> tuple[InstantftSpec, TuningJob]:
-        """Load a network with its adapters."""
         chosen, job = preset_of(InstantftSpec, preset), tuned.job(rank)
         spec = InstantftSpec.of(
             tuned.network,

@@ -1,4 +1,4 @@
-"""First operation and token that a core computes otherwise than golden: its step again, with the memory traced."""
+"""First operation and token in which a core differs from golden: its step is run again with a traced memory."""
 
 from __future__ import annotations
 
@@ -32,15 +32,9 @@ def traced_core(spec: ZostreamSpec) -> Path:
 
 
 def first_difference(spec: ZostreamSpec, job: TrainingJob, golden: Played, played: Played) -> str | None:
-    """Find the first step whose records differ, and in it the first operation and token; None where none differs.
+    """Find the first step whose records differ, and in it the first operation and token; None if no record differs.
 
-    Parameters
-    ----------
-    spec : ZostreamSpec
-        The core.
-    job : TrainingJob
-    golden, played : Played
-        What the job left on golden and on the core.
+    `golden` and `played` are the job on golden and on the core.
     """
     layout, split = spec.layout(job.network.program), job.settings.split
     before = np.concatenate([np.zeros_like(golden.images[:1]), golden.images])
@@ -73,7 +67,7 @@ def _sides(spec: ZostreamSpec, job: TrainingJob, position: int) -> list[dict[Ten
 
 
 def _traced(spec: ZostreamSpec, job: TrainingJob) -> Bytes:
-    """Image of the memory behind each instruction of a step."""
+    """Image of the memory after each instruction of a step."""
     device = SimulatedDevice(traced_core(spec))
     host = StreamTrainer(Core.on(spec, device), spec, caches=False)  # all operations
     job.load(host)

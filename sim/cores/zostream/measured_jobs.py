@@ -1,4 +1,4 @@
-"""Jobs of `zostream` that are measured: toggles of training a random encoder, cycles of a step by operation."""
+"""Jobs of `zostream` for measurements: toggles of training a random encoder, cycles of a step by operation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BATCH, LONGEST = 4, 7
 
 
 class StreamActivity(CoreActivity[ZostreamSpec]):
-    """Steps of training on one batch of sentences."""
+    """Training steps on one batch of sentences."""
 
     steps: ClassVar[str] = "steps"
 
@@ -45,7 +45,7 @@ class StreamActivity(CoreActivity[ZostreamSpec]):
         """Compare with nothing: the core has no other generators."""
 
     def jobs(self, spec: ZostreamSpec, job: ActivityJob, batch: int) -> list[HostJob[Any]]:
-        """Make steps of training."""
+        """Make training steps."""
         rng, steps = np.random.default_rng(job.seed), job.steps
         images = random_images(spec, rng)
         sentences, labels = random_sentences(images, batch, min(LONGEST, spec.tokens), rng)
@@ -56,19 +56,17 @@ class StreamActivity(CoreActivity[ZostreamSpec]):
 
 
 ACTIVITY = StreamActivity()
-"""Activity of `zostream`, as its `Spec.part` finds it."""
 
 
 @dataclass(frozen=True)
 class StepCycles:
-    """Result of `step_cycles`.
+    """Cycles of a command with one step.
 
     Parameters
     ----------
     cycles : int
-        Cycles of the command of one step.
     operations : tuple of int
-        Those of each instruction of the program; what is left is outside of all.
+        Cycles of each instruction of the program.
     """
 
     cycles: int
@@ -76,7 +74,7 @@ class StepCycles:
 
     @property
     def outside(self) -> int:
-        """Cycles of perturbation, samples, losses and update."""
+        """Cycles outside all instructions: perturbation, samples, losses and update."""
         return self.cycles - sum(self.operations)
 
 
@@ -87,24 +85,20 @@ def step_cycles(
     dram: Dram | None = None,
     stage: Callable[[str], None] = lambda _: None,
 ) -> StepCycles:
-    """Measure a step of a network that needs no weights: all matrices are in NF4, with scales of 0.
+    """Measure a step of a network with zeros as weights: all matrices are in NF4, with scales of 0.
 
     Parameters
     ----------
     spec : ZostreamSpec
     transformer : IntegerTransformer
-        Shapes and formats, such as those of `golden.stream.machine.cost_model.on_paper`.
+        Shapes and formats, such as those of `golden.stream.machine.cost_model.on_paper`. A network that the core cannot
+        run is a `UserError`.
     lengths : tuple of int
-        Tokens of each sentence of the step.
+        Tokens of each sentence.
     dram : Dram, optional
         Behaviour of the core's memory.
     stage : callable
-        Called with the name of each part of the work as it begins.
-
-    Raises
-    ------
-    UserError
-        If the core cannot run the network.
+        Called with the name of each step as it begins.
     """
     images = _empty(spec, transformer)
     spec.check(images)
@@ -119,7 +113,7 @@ def step_cycles(
 
 
 def _empty(spec: ZostreamSpec, transformer: IntegerTransformer) -> StreamImages:
-    """Images of a network whose stream is all zeros."""
+    """Images of a network whose weight stream is all zeros."""
     matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
     layout = StreamLayout(transformer, matrices, spec.size)
     body = np.zeros(layout.beats * BEAT, np.uint8)

@@ -1,6 +1,6 @@
-"""Bench of `zostream`: training through registers and memory, more of it, an inference; then another network.
+"""Bench of `zostream`: training, more training and an inference, then another network.
 
-The script of each phase is recorded from the host driver on golden.
+The host driver on golden records the script of each phase.
 """
 
 from __future__ import annotations
@@ -21,21 +21,15 @@ from ..recorded_phases import RecordedCore
 BATCH, SAMPLES, LONGEST = 4, 6, 7
 CUT = 8
 SPLIT = Split(CUT, 1, 2)
-"""Perturbations of the other network, which is cut."""
+"""Perturbations of the second network, which is cut."""
 WORDS_PER_STEP = 400
-"""A step counts as so many words where the bench asks for a number of words."""
+"""Words of the bench's size for a step."""
 
 
 def scenario(spec: ZostreamSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make three phases: training from reset; more steps and an inference; other deltas; another network.
+    """Make three phases: training from reset; more steps and an inference; other deltas and another network.
 
-    Parameters
-    ----------
-    spec : ZostreamSpec
-    rng : Generator
-        Source of networks, sentences, labels, orders and deltas.
-    words : int
-        Size of a job: one step for each `WORDS_PER_STEP`.
+    A job has one step for each `WORDS_PER_STEP` of `words`.
     """
     steps = int(np.clip(words // WORDS_PER_STEP, 2, 8))
     position = int(rng.integers(min(spec.generator.period, POSITIONS // 2)))
@@ -50,7 +44,7 @@ def scenario(spec: ZostreamSpec, rng: np.random.Generator, words: int) -> list[P
     host = StreamTrainer(core, spec)
 
     def infer() -> None:
-        """Infer with the samples, and the order list, of the last training."""
+        """Infer with samples and schedule of the last training."""
         core.run(Command.INFER, logits=core.place(host.layout.logits(steps * BATCH)).device_address)
 
     host.load(encoder.images)

@@ -1,4 +1,4 @@
-"""Trials of `zostream`: short jobs of transformers, entries of order lists, settings and their limits."""
+"""Stress tests of `zostream`: short jobs of transformers, entries of sample schedules, settings and their limits."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class StreamVariation:
     Parameters
     ----------
     kind, gain, sensitive, every, first, cut, widths
-        Network, see `random_images`; cut below `first`, or there, what passes the cut is kept.
+        Network, see `random_images`; with a cut at `first` or below, activations at the cut are cached.
     lengths : tuple of int
-        Tokens of each sentence; 0 is as many as both sides have room for.
+        Tokens of each sentence; 0: the most for both sides.
     sizes : tuple of int
         Sentences of each step.
     perturbations, inner : int
-        Of a step, or of its first part; of the part behind the cut for each of those.
+        Perturbations of a step, or of its first part; of the second part for each of those.
     rate, shift, eps_shift, scalars
         See `StepOrder` and `StepSettings`.
     start : int
-        Most of the deltas at the start; 0: there are none.
+        Largest initial delta; 0: none are set.
     late : bool
-        The first perturbation is one of the generator's last, so that it begins again.
+        The job starts with one of the generator's last perturbations, so that the generator wraps.
     """
 
     kind: NetworkKind = "encoder"
@@ -76,16 +76,7 @@ class StreamVariation:
 
 
 def short_stream(spec: ZostreamSpec, seed: int, variation: StreamVariation | None = None) -> ShortJob:
-    """Make a short zeroth-order training of a random transformer.
-
-    Parameters
-    ----------
-    spec : ZostreamSpec
-        The core.
-    seed : int
-        Seed of network, sentences, order, position and deltas.
-    variation : StreamVariation
-    """
+    """Make a short zeroth-order training of a random transformer; all its numbers follow from `seed`."""
     rng, wanted = np.random.default_rng(seed), variation or StreamVariation()
     images = random_images(
         spec,
@@ -117,30 +108,28 @@ def short_stream(spec: ZostreamSpec, seed: int, variation: StreamVariation | Non
 
 
 LONG = 1 << 9
-"""Steps beyond which a job is long: about 7,000 cycles each with a perceptron."""
+"""A job is long beyond this number of steps, of about 7,000 cycles each with a perceptron."""
 _PROGRAM = 0x0712_3450
-"""Address of the program: no other setting of a trial is as large, nor within its size."""
+"""Address of the program: no other setting of a test is as large, nor within its size."""
 _TOKENS_AT, _FIRST_AT = 32, 64
 """Indices of samples with a number of tokens at a limit, of samples far away; 1 less than a power of two is none."""
 _WIDE = 256
-"""Most values of a row of a short job."""
+"""Most values of a row in a short job."""
 _HEAD = 16
-"""Beats from one sample with a number of tokens at a limit to the next."""
+"""Beats between two samples with a number of tokens at a limit."""
 
 
 class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
-    """Trials of a core that trains transformers, which has no network without a program."""
+    """Stress tests of a core that trains transformers and has no network without a program."""
 
     command: ClassVar[IntEnum] = Command.TRAIN
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD,)
     keeps: ClassVar[bool] = False
 
     def job(self, spec: ZostreamSpec, seed: int, variation: StreamVariation) -> ShortJob:
-        """Make a job with golden's results."""
         return short_stream(spec, seed, variation)
 
     def short(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
-        """List jobs that together reach every part of the core, by name."""
         most = min(spec.features, _WIDE)
         widths = NetworkWidths(most, most - 8, spec.classes)
         # half as many values and one pass the cut: a number of them whose highest bit is lost is 1
@@ -195,7 +184,6 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         }
 
     def random(self, spec: ZostreamSpec, rng: np.random.Generator) -> StreamVariation:
-        """Draw a job with random settings and more data."""
         lengths = rng.integers(1, spec.tokens // 2, 8, endpoint=True)
         cut = int(rng.choice([0, 0, 3]))
         kind = rng.choice(np.array(["perceptron", "encoder"] if cut else ["perceptron", "encoder", "decoder"])).item()
@@ -218,7 +206,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         )
 
     def long(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
-        """List a job of more than `LONG` steps, for counters and addresses, and jobs of many perturbations."""
+        """A job with more than `LONG` steps, for counters and addresses, and jobs with many perturbations."""
         one = StreamVariation(kind="perceptron", lengths=(1,), shift=30)
         # a number that counts in another order may be over after as many, where they are a power of two
         many = {f"{p1} perturbations": p1 for p1 in (MOST_PERTURBATIONS - 1, MOST_PERTURBATIONS)}
@@ -226,13 +214,12 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         return {"long": replace(one, sizes=(1,) * (LONG + 1)), **found}
 
     def usual(self, spec: ZostreamSpec) -> dict[str, int]:
-        """Make settings which the core does not refuse."""
         jobs = {"sample_count": 1, "steps": 1, "batch": 1, "position": 0, "eps_shift": 10, "shift": 0}
         program = {"program": _PROGRAM, "program_beats": _network(spec).program.image_beats}
         return program | jobs | {"p1": 1, "p2": 1, "gap": 0, "scalars": 0, "cached": 0}
 
     def images(self, spec: ZostreamSpec) -> dict[str, Bytes]:
-        """Make a perceptron, samples of which each entry is the first one but those of `entries`, and their index."""
+        """A perceptron, samples with one token except those of `entries`, and their index."""
         images, tokens = _network(spec), _token_counts(_network(spec))
         program, weights = ZostreamLayout.network(images)
         samples = np.zeros((_HEAD * (1 + len(tokens)), BEAT // 4), "<u4")
@@ -248,10 +235,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         }
 
     def ends(self, spec: ZostreamSpec, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """List how a command may end beside the memory's error.
-
-        A program is loaded, or is none, or cut short. It is for steps without a cut.
-        """
+        """A program is loaded, is none, or is cut short; it has no cut."""
         beats, whole = settings["program_beats"], _network(spec).program.image_beats
         deltas = spec.layout(_network(spec).program).delta_beats
         moves = command in (Command.LOAD_DELTAS, Command.SAVE_DELTAS)
@@ -267,22 +251,19 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             yield "BAD_SPLIT", settings["p2"]
 
     def limits(self, spec: ZostreamSpec) -> set[int]:
-        """Numbers at which settings of the core end."""
         beats, most = _network(spec).program.image_beats, HEADER_BEATS + INSTRUCTION_BEATS * spec.operations
         found = {beats, HEADER_BEATS, most, spec.generator.period, STREAM_EPS_SHIFTS[0], STREAM_EPS_SHIFTS[-1]}
         return found | {LARGEST_SHIFT, LARGEST_BATCH, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, MOST_SLOPES // 2}
 
     def together(self, spec: ZostreamSpec, values: Sequence[int]) -> Iterator[dict[str, int]]:
-        """Make settings that are at a limit together: perturbations of both parts."""
+        """Perturbations of both parts."""
         for value in values:
             for other in (2, MOST_PERTURBATIONS):
                 yield {"p1": other, "p2": value}
 
     def entries(self, spec: ZostreamSpec) -> Iterator[Ending]:
-        """Make order lists with one entry at a limit.
-
-        Those of every zeroth-order job; sentences of no token, as many as there is room for, more, and each bit more;
-        last, each bit of the beat of a sample that cannot be read.
+        """Schedules of all zeroth-order jobs; sentences without tokens, with the most, and with more in each bit;
+        unreadable samples with each bit of their beat.
         """
         images = _network(spec)
         yield from step_entries(Error, images.program.instructions[-1].outputs)
@@ -297,22 +278,20 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             yield order_ending((1, _FIRST_AT + bit), settings, Error["READ_DECERR"], told)
 
     def wrong_inputs(self, spec: ZostreamSpec) -> Iterator[Ending]:
-        """Make programs, sensitive weights and places of samples that the core must refuse."""
         yield from wrong_inputs(spec)
 
 
 @lru_cache(maxsize=4)
 def _network(spec: ZostreamSpec) -> StreamImages:
-    """Perceptron for order lists and refusals."""
+    """Perceptron for schedules and refusals."""
     return random_images(spec, np.random.default_rng(0), "perceptron")
 
 
 def _token_counts(images: StreamImages) -> list[int]:
-    """List numbers of tokens at a limit: none, as many as there is room for, more, each higher bit, some with these."""
+    """Numbers of tokens at a limit: none, the most, more, and each higher bit alone or with the most."""
     most = images.program.capacity // 2
     bits = [1 << bit for bit in range(most.bit_length(), 32)]
     return [0, most, most + 1, *(more | most for more in bits[:-1:4]), *bits][: _FIRST_AT - _TOKENS_AT - 1]
 
 
 TRIALS = StreamTrials()
-"""Trials of `zostream`, as its `Spec.part` finds them."""

@@ -1,4 +1,4 @@
-"""Zeroth-order fine-tuning of a transformer in integers and on the compiled core: `fabtune tune` on a transformer."""
+"""Zeroth-order fine-tuning of transformers on `zostream`: jobs of `fabtune tune`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..zeroth_order_job import TrainingJob, adopt_moves
 from .first_difference import first_difference
 
 HELD_OUT = 8
-"""Held-out samples whose logits are compared at the end: of a large network a pass takes seconds to minutes."""
+"""Held-out samples for the logits: a pass of a large network takes seconds to minutes."""
 
 
 class ZostreamTuner(TransformerTuner):
@@ -30,7 +30,7 @@ class ZostreamTuner(TransformerTuner):
     methods = ("pezo-otf", "pezo-pool", "sparse-zo")
 
     def spec_for(self, settings: ZoSettings, preset: str = DEFAULT_CORE) -> ZostreamSpec:
-        """Choose the core for a job; see `ZostreamSpec` and `ZostreamSpec.check_steps`."""
+        """Make the core's spec for a job; see `ZostreamSpec` and `ZostreamSpec.check_steps`."""
         chosen = preset_of(ZostreamSpec, preset)
         generator = source_of(settings, 1).spec
         assert isinstance(generator, PezoSpec), "generators by name are presets of pezo"
@@ -39,7 +39,7 @@ class ZostreamTuner(TransformerTuner):
         return spec
 
     def job(self, tuning: TransformerTuning, spec: ZostreamSpec) -> tuple[TrainingJob, Integers]:
-        """Make the job of the host driver, and held-out samples for which the core has room."""
+        """Make the job, and held-out samples for which the core has room."""
         if tuning.cached and tuning.cached.kind != "exact":
             raise UserError(
                 f"--cache {tuning.cached.kind}: {spec.name} keeps what is below --from-layer as it is: exact"
@@ -57,16 +57,14 @@ class ZostreamTuner(TransformerTuner):
     def adopt(
         self, tuning: TransformerTuning, result: ZoResult, spec: ZostreamSpec, job: TrainingJob, played: Played
     ) -> bool:
-        """Sum the core's moves."""
         return adopt_moves(tuning, result, played)
 
     def place(self, spec: ZostreamSpec, job: TrainingJob, golden: Played, played: Played) -> str | None:
-        """Name the first step, operation and token that differ."""
         return first_difference(spec, job, golden, played)
 
 
 def used(inputs: Integers, orders: Sequence[StepOrder]) -> tuple[Integers, list[StepOrder]]:
-    """Leave out the samples that no step uses, for which the core may lack the room."""
+    """Leave out samples that no step uses, for which the core may lack the room."""
     numbers = np.unique(np.concatenate([one.indices for one in orders]))
     return inputs[numbers], [replace(one, indices=np.searchsorted(numbers, one.indices)) for one in orders]
 

@@ -1,4 +1,4 @@
-"""Programs, sensitive weights and places of samples that `zostream` must refuse, with the error and its place."""
+"""Programs, sensitive weights and sample addresses that `zostream` must refuse, with the error and its value."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ...stream.machine.wrong_operations import WRONG_OPERATIONS, changed, wrong_
 from ...trials.contract import Ending
 
 _ORDER = np.array([1, 0], "<u4").view(np.uint8)
-"""Order list of one step with the first sample alone."""
+"""Schedule of one step with the first sample only."""
 _SPLITS = ((16, 4), (8, 8), (4, 16), (1, 16), (13, 5), (11, 6), (9, 8), (16, 5), (12, 8), (8, 16), (16, 16))
-"""Perturbations of both parts: as many as there may be in all, and more by one bit."""
+"""Perturbations of both parts: products at the limit, and above it by one bit."""
 
 
 class Refused(NamedTuple):
-    """Image of a program that is refused; reason and number of the operation."""
+    """Image of a refused program; reason and number of the operation."""
 
     image: Bytes
     reason: Reason
@@ -41,15 +41,7 @@ class Refused(NamedTuple):
 
 
 def refused_programs(spec: ZostreamSpec, program: Program) -> Iterator[Refused]:
-    """Make images of a program that are wrong in one place, and say what the core says of them.
-
-    Parameters
-    ----------
-    spec : ZostreamSpec
-        The core.
-    program : Program
-        One that it takes, of an encoder.
-    """
+    """Make images of an accepted encoder's program with one error each, and the core's reasons."""
     for wrong in (*_operations(program), *_headers(spec, program), *_inputs(spec, program)):
         try:
             spec.check_program(wrong, "a wrong one")
@@ -67,7 +59,7 @@ def refused_programs(spec: ZostreamSpec, program: Program) -> Iterator[Refused]:
 
 
 def _operations(program: Program) -> Iterator[Program]:
-    """Operations beyond a limit, some of them within those of some core."""
+    """Operations beyond a limit, some of them within the limits of another core."""
     yield from (wrong_program(program, name) for name in WRONG_OPERATIONS)
     linear = next(number for number, one in enumerate(program.instructions) if one.coded)
     yield changed(program, linear, part=1)
@@ -75,7 +67,7 @@ def _operations(program: Program) -> Iterator[Program]:
 
 
 def _headers(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
-    """Numbers of the header beyond a limit, and of the last operation, which the core itself looks at."""
+    """Header numbers beyond a limit, and those of the last operation, which the core checks itself."""
     last = len(program.instructions) - 1
     features, capacity = program.features, program.capacity
     changes: list[dict[str, Any]] = [
@@ -98,7 +90,7 @@ def _headers(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
 
 
 def _inputs(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
-    """Places of the inputs, the first that are beyond either memory and those with each higher bit."""
+    """Input rows just beyond each memory, and with each higher bit."""
     for wide, width, rows in ((False, spec.lanes, spec.rows), (True, spec.columns, spec.wide_rows)):
         first = rows // program.capacity - -(-program.features // width) + 1
         higher = (1 << bit for bit in range(first.bit_length(), ROW_BITS))
@@ -113,7 +105,7 @@ def _other(spec: ZostreamSpec) -> Program:
 
 @lru_cache(maxsize=4)
 def wrong_inputs(spec: ZostreamSpec) -> tuple[Ending, ...]:
-    """Make images that the core must refuse: programs, sensitive weights, places of samples and in the cache."""
+    """Make programs, sensitive weights, sample addresses and cache slots that the core must refuse."""
     rng = np.random.default_rng(0)
     plain, cached = (random_images(spec, rng, "perceptron", first=cut, cut=cut) for cut in (0, 3))
     return (
@@ -129,7 +121,7 @@ def wrong_inputs(spec: ZostreamSpec) -> tuple[Ending, ...]:
 
 
 def _lengths(spec: ZostreamSpec) -> Iterator[Ending]:
-    """Make lengths of a program's image that the core refuses before it reads: none, too many, those with each bit."""
+    """Lengths of a program's image that are refused before a read: none, too many, each higher bit."""
     most = PROGRAM_HEADER + INSTRUCTION_BEATS * spec.operations
     yield Ending("no beats", Command.LOAD, Error["ZERO_LENGTH"], 0, {}, {"program_beats": 0})
     for beats in (most + 1, *(1 << bit for bit in range(most.bit_length(), 32))):
@@ -138,7 +130,7 @@ def _lengths(spec: ZostreamSpec) -> Iterator[Ending]:
 
 
 def _programs(spec: ZostreamSpec, program: Program) -> Iterator[Ending]:
-    """Make loads of programs that are wrong."""
+    """Loads of wrong programs."""
     for number, one in enumerate(refused_programs(spec, program)):
         error, settings = Error(PROGRAM + one.reason), {"program_beats": one.image.size // BEAT}
         name, given = f"wrong program {number}", {"program": one.image}
@@ -146,9 +138,9 @@ def _programs(spec: ZostreamSpec, program: Program) -> Iterator[Ending]:
 
 
 def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[str, Bytes, int]]:
-    """Make streams in which sensitive weights of the second tensor that has some do not ascend, or are beyond it.
+    """Make streams in which sensitive weights of the second tensor with some do not ascend, or lie beyond the tensor.
 
-    What is wrong, the stream without its header, and the number of the tile that the core tells.
+    Each has a name, the stream without its header, and the number of the tile in the core's error.
     """
     stream = images.weights[HEADER_BEATS * BEAT :]
     one = [one for one in images.program.instructions if one.corrections][1]
@@ -168,7 +160,7 @@ def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[st
 
 
 def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
-    """Make steps of one sentence with sensitive weights that are wrong."""
+    """Steps of one sentence with wrong sensitive weights."""
     own, settings = _network(images)
     for name, stream, tile in wrong_weights(spec, images):
         given = own | {"weights": stream, "order": _ORDER}
@@ -176,9 +168,9 @@ def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
 
 
 def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Iterator[Ending]:
-    """Make programs with more words, each higher bit of them alone, of a network that is not cut and of one that is.
+    """Programs with each higher bit of the number of words, for a network without and with a cut.
 
-    They are loaded. Then no order can be read; or what passes the cut is kept of a sentence, and cannot be of another.
+    After the load, an unreadable schedule ends the command, or the cache slot of the second sentence.
     """
     end, far = _end(spec), 1 << 12
     for bit in range(plain.program.words.bit_length(), 32):
@@ -200,7 +192,7 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
 
 
 def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
-    """Make sentences whose place in the cache cannot be read, with each bit of it."""
+    """Sentences with unreadable cache slots, one for each bit of the slot."""
     (own, loaded), cache = _network(images), _end(spec)
     settings = loaded | {"cache": cache, "cached": 1}
     for bit in range(32):
@@ -210,10 +202,10 @@ def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
 
 
 def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
-    """Make passes of as many sentences as there is room for, of which the first one's rows cannot be read.
+    """Full passes whose first sentence has unreadable rows.
 
-    It lies behind the others by each power of two, and its first beat is the last one that can be touched. A sentence
-    waits behind the last of the pass.
+    It lies behind the others by each power of two, and its first beat is the last readable one. Another sentence waits
+    behind the pass.
     """
     (own, loaded), end, count = _network(images), _end(spec), images.program.capacity // 2
     near = sentence_image(np.zeros((1, images.program.features), np.int64))
@@ -227,7 +219,7 @@ def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
 
 
 def _second_row(spec: ZostreamSpec, images: StreamImages) -> Ending:
-    """Make a sentence of two tokens, of which the second one's row is the first that cannot be read."""
+    """A sentence of two tokens whose second row cannot be read."""
     (own, loaded), end = _network(images), _end(spec)
     rows = sentence_image(np.zeros((2, images.program.features), np.int64))
     # a beat of the number of tokens, then the rows
@@ -237,7 +229,7 @@ def _second_row(spec: ZostreamSpec, images: StreamImages) -> Ending:
 
 
 def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
-    """Make perturbations of both parts of a network that is cut, whose product is at a limit; no order can be read."""
+    """Perturbations of both parts of a cut network, whose product is at a limit; no schedule can be read."""
     (own, loaded), order = _network(images), _end(spec)
     for first, second in _SPLITS:
         settings = loaded | {"order": order, "p1": first, "p2": second}
@@ -247,16 +239,16 @@ def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
 
 
 def _sample(place: int) -> Bytes:
-    """First beat of a sample of one token, and its place in the cache."""
+    """First beat of a sample of one token with this cache slot."""
     return np.array([1, place, 0, 0], "<u4").view(np.uint8)
 
 
 def _network(images: StreamImages) -> tuple[dict[str, Bytes], dict[str, int]]:
-    """Images of a network, and the setting with which its program is loaded."""
+    """Images of a network, and the setting of its program's size."""
     program, weights = ZostreamLayout.network(images)
     return {"program": program.image, "weights": weights.image}, {"program_beats": program.size // BEAT}
 
 
 def _end(spec: ZostreamSpec) -> int:
-    """First address of those that the memory does not have."""
+    """First inaccessible address."""
     return 1 << spec.address - 1

@@ -1,6 +1,6 @@
-"""Bench of `zotrain`: training through registers and memory, more of it from where it ended, then with other deltas.
+"""Bench of `zotrain`: training, more training from its end, then training from other deltas.
 
-The script of each phase is recorded from the host driver on golden.
+The host driver on golden records the script of each phase.
 """
 
 from __future__ import annotations
@@ -28,19 +28,13 @@ RATE = 2e-3
 BATCH = 4
 SAMPLES = 10
 WORDS_PER_STEP = 400
-"""A step counts as so many words where the bench asks for a number of words."""
+"""Words of the bench's size for a step."""
 
 
 def scenario(spec: ZotrainSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Make three phases: training from reset; more steps and an inference; other deltas, another eps, and an inference.
 
-    Parameters
-    ----------
-    spec : ZotrainSpec
-    rng : Generator
-        Source of parameters, samples, labels, orders and deltas.
-    words : int
-        Size of a job: one step for each `WORDS_PER_STEP`.
+    A job has one step for each `WORDS_PER_STEP` of `words`.
     """
     steps, mapping, network = int(np.clip(words // WORDS_PER_STEP, 2, 16)), spec.mapping, spec.described
     frozen = random_parameters(network, rng)
@@ -55,7 +49,7 @@ def scenario(spec: ZotrainSpec, rng: np.random.Generator, words: int) -> list[Ph
     jobs = [_orders(spec, steps, labels, rng) for _ in range(3)]
 
     def infer() -> None:
-        """Infer with the samples, and the order list, of the last training."""
+        """Infer with samples and schedule of the last training."""
         core.run(Command.INFER, logits=core.place(host.layout.logits(steps * BATCH)).device_address)
 
     host.load(frozen)
@@ -83,7 +77,7 @@ def scenario(spec: ZotrainSpec, rng: np.random.Generator, words: int) -> list[Ph
 def _orders(
     spec: ZotrainSpec, steps: int, labels: Integers, rng: np.random.Generator
 ) -> tuple[list[StepOrder], StepSettings]:
-    """Draw the samples of each step, the last step with fewer, and their rates."""
+    """Draw the samples of each step, the last step with one less, and their rates."""
     sizes = [BATCH] * (steps - 1) + [BATCH - 1]
     drawn = [rng.integers(0, SAMPLES, size) for size in sizes]
     rates, settings = StepSettings(loss=spec.loss).with_rates([RATE] * steps, sizes, PerturbationTable(spec.source))

@@ -1,4 +1,4 @@
-"""Trials of `zotrain`: short zeroth-order jobs, entries of order lists, settings and their limits."""
+"""Stress tests of `zotrain`: short zeroth-order jobs, entries of sample schedules, settings and their limits."""
 
 from __future__ import annotations
 
@@ -37,25 +37,24 @@ class TrainingVariation:
     Parameters
     ----------
     samples : int
-        How many there are.
     sizes : tuple of int
         Samples of each step.
     gain : float
-        Size of the network's parameters: from about 50 most activations are clipped.
+        Scale of the network's parameters: from about 50 most activations are clipped.
     rate, shift, eps_shift, split, scalars
-        See `ZerothOrderJob` and `StepSettings`.
+        See `StepOrder` and `StepSettings`.
     start : int
-        Most of the deltas at the start; 0: there are none.
+        Largest initial delta; 0: none are set.
     grain : int
-        Deltas at the start are multiples of it.
+        Initial deltas are multiples of it.
     late : bool
-        The first perturbation is one of the generator's last, so that it begins again.
+        The job starts with one of the generator's last perturbations, so that the generator wraps.
     halves : bool
-        All parameters of the network are multiples of a half: of the inference without deltas, every second sum of
-        products lies half-way between two numbers of Q8.16.
+        Parameters are multiples of a half: in an inference without deltas every second sum of products lies half-way
+        between two numbers of Q8.16.
     near : tuple of int
-        Magnitudes of the steps' coefficients, in turn, by a rate of its own for each step, as far as there is one: for
-        steps with one perturbation. With none of them the rates of the steps follow `rate`.
+        Magnitudes of the steps' coefficients, in turn, as near as a rate can make them; for steps with one
+        perturbation. Empty: the steps' rates follow `rate`.
     """
 
     samples: int = 6
@@ -74,16 +73,7 @@ class TrainingVariation:
 
 
 def short_training(spec: ZotrainSpec, seed: int, variation: TrainingVariation | None = None) -> ShortJob:
-    """Make a short zeroth-order training of a network.
-
-    Parameters
-    ----------
-    spec : ZotrainSpec
-        The core.
-    seed : int
-        Seed of network, samples, order, position and deltas.
-    variation : TrainingVariation
-    """
+    """Make a short zeroth-order training; network, samples, order, position and deltas follow from `seed`."""
     rng, wanted = np.random.default_rng(seed), variation or TrainingVariation()
     network, samples, period = spec.described, wanted.samples, min(spec.source.period, POSITIONS)
     labels = rng.integers(0, spec.labels, samples)
@@ -110,7 +100,7 @@ def short_training(spec: ZotrainSpec, seed: int, variation: TrainingVariation | 
 def _with_rates(
     golden: ZerothOrderJob, values: Integers, steps: Sequence[StepOrder], near: Sequence[int]
 ) -> list[StepOrder]:
-    """Give each step the rate with which its coefficient is, in turn, one of these magnitudes, as near as can be."""
+    """Give each step the rate with which its coefficient comes nearest to one of these magnitudes, in turn."""
     found = []
     for number, step in enumerate(steps):
         position, given = golden.position, (values[step.indices], step.labels)
@@ -123,27 +113,25 @@ def _with_rates(
 
 
 LONG = 1 << 13
-"""Steps beyond which a job is long: about 1,000 cycles each with a network for trials, half a minute in all."""
+"""A job is long beyond this number of steps, of about 1,000 cycles each: half a minute in all."""
 _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
 """Unit of an offset, in that of the deltas from which it is rounded."""
 _SPLITS = ((16, 4), (13, 5), (5, 13), (16, 16))
-"""Perturbations of both parts, each as many as there may be: of the first pair all slopes are kept, of others not."""
+"""Perturbations of both parts, some at their limits: only for the first pair all projected gradients are kept."""
 _NEAR_SCALARS = tuple(near + step for near in (LARGEST, 2 * LARGEST + 1) for step in range(-3, 4))
-"""Magnitudes of coefficients around those from which a common shift is one more."""
+"""Coefficients around those at which the common shift grows by one."""
 
 
 class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
-    """Trials of a core that trains by zeroth order; there is no job at edges of its own."""
+    """Stress tests of a core that trains by zeroth order; without edge jobs."""
 
     command: ClassVar[IntEnum] = Command.TRAIN
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD,)
 
     def job(self, spec: ZotrainSpec, seed: int, variation: TrainingVariation) -> ShortJob:
-        """Make a job with golden's results."""
         return short_training(spec, seed, variation)
 
     def short(self, spec: ZotrainSpec) -> dict[str, TrainingVariation]:
-        """List jobs that together reach every part of the core, by name."""
         found = {
             "base": TrainingVariation(),
             "clipped": TrainingVariation(gain=60.0, shift=13, eps_shift=4),
@@ -173,7 +161,6 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
         return found
 
     def random(self, spec: ZotrainSpec, rng: np.random.Generator) -> TrainingVariation:
-        """Draw a job with random settings and more data."""
         cuts = [cut for cut in _cuts(spec) if spec.kept_samples(cut)]
         cut = int(rng.choice([0, *cuts]))
         first = int(rng.integers(1, 1 + (MOST_PERTURBATIONS if rng.integers(2) else 2)))
@@ -192,21 +179,18 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
         )
 
     def long(self, spec: ZotrainSpec) -> dict[str, TrainingVariation]:
-        """List a job of more than `LONG` steps, for counters and addresses."""
         return {"long": TrainingVariation(samples=2, sizes=(1,) * (LONG + 1), shift=30)}
 
     def usual(self, spec: ZotrainSpec) -> dict[str, int]:
-        """Make settings that are no addresses, which the core does not refuse."""
         jobs = {"sample_count": 1, "steps": 1, "batch": 1, "position": 0, "eps_shift": 4, "shift": 0}
         return jobs | {"cut": 0, "p1": 1, "p2": 1, "gap": 0, "scalars": 0}
 
     def limits(self, spec: ZotrainSpec) -> set[int]:
-        """Numbers at which settings of the core end."""
         found = {len(spec.mapping.forward.stages), spec.source.period, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES}
         return found | {spec.kept_samples(cut) for cut in _cuts(spec)}
 
     def together(self, spec: ZotrainSpec, values: Sequence[int]) -> Iterator[dict[str, int]]:
-        """Make settings that are at a limit together: each cut, with perturbations of either part, and of both."""
+        """Each cut with perturbations of either part, and of both."""
         for cut in _cuts(spec):
             for name in ("p1", "p2"):
                 for value in values:
@@ -215,7 +199,7 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
                 yield {"cut": cut, "p1": first, "p2": second}
 
     def entries(self, spec: ZotrainSpec) -> Iterator[Ending]:
-        """Make order lists with one entry at a limit; last each bit of the index of a sample that cannot be read."""
+        """Schedules of all zeroth-order jobs, then each bit of the index of an unreadable sample."""
         yield from step_entries(Error, spec.labels)
         samples = 1 << spec.address - 1
         for bit in range(LABEL_BIT):
@@ -230,4 +214,3 @@ def _cuts(spec: ZotrainSpec) -> range:
 
 
 TRIALS = TrainingTrials()
-"""Trials of `zotrain`, as its `Spec.part` finds them."""

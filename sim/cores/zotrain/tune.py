@@ -39,7 +39,7 @@ class ZotrainTuner(Tuner):
     def spec_for(
         self, network: Network, settings: ZoSettings, samples: int, byte_inputs: bool, preset: str = DEFAULT_CORE
     ) -> ZotrainSpec:
-        """Choose the core for a job; see `check_settings`, `ZotrainSpec` and `ZotrainSpec.check_split`."""
+        """Make the core's spec for a job; see `check_settings`, `ZotrainSpec` and `ZotrainSpec.check_split`."""
         check_settings(settings, samples)
         generator = source_of(settings, 1).spec
         assert isinstance(generator, PezoSpec), "generators by name are presets of pezo"
@@ -48,13 +48,7 @@ class ZotrainTuner(Tuner):
         return spec
 
     def spec_with(self, network: Network, byte_inputs: bool, generator: PezoSpec, preset: str) -> ZotrainSpec:
-        """Make the spec of a preset for another network and generator.
-
-        Raises
-        ------
-        UserError
-            If there is no such preset, or it does not fit.
-        """
+        """Make a preset's spec for another network and generator; one that does not fit is a `UserError`."""
         chosen = preset_of(ZotrainSpec, preset)
         chosen.pop("network", None)
         if len(deployed(network).stages) == 1:
@@ -62,7 +56,6 @@ class ZotrainTuner(Tuner):
         return ZotrainSpec.of(network, byte_inputs=byte_inputs, generator=generator, **chosen)
 
     def job(self, tuning: IntegerTuning, spec: ZotrainSpec) -> tuple[TrainingJob, NDArray[np.integer]]:
-        """Make the job of the host driver, and held-out samples."""
         integers, held_out = tuning.integers, tuning.task.test[:HELD_OUT]
         inputs, settings = integers.inputs(tuning.task.tune), integers.job.settings
         job = TrainingJob(integers.model.frozen, inputs, integers.orders, settings, integers.job.position)
@@ -71,11 +64,9 @@ class ZotrainTuner(Tuner):
     def adopt(
         self, tuning: IntegerTuning, result: ZoResult, spec: ZotrainSpec, job: TrainingJob, played: Played
     ) -> bool:
-        """Sum the core's moves."""
         return adopt_moves(tuning, result, played)
 
     def untuned(self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str) -> tuple[ZotrainSpec, TrainingJob]:
-        """Load a network without adapters."""
         merged = tuned.merged()
         if merged.adapters:
             raise UserError("this core has no adapters: name a method of gradients")
@@ -90,14 +81,12 @@ TUNER = ZotrainTuner()
 
 
 class ZotrainFederation:
-    """Clients on `zotrain`, see `compiled.tuner.Federation`."""
+    """Clients on `zotrain`."""
 
     def spec_for(self, network: Network, byte_inputs: bool, generator: PezoSpec, preset: str) -> ZotrainSpec:
-        """Make the spec of a preset for a network and a generator."""
         return TUNER.spec_with(network, byte_inputs, generator, preset)
 
     def in_order(self, spec: ZotrainSpec, network: Network, config: FederatedConfig, stage: int) -> FederatedConfig:
-        """Give a federation the order in which the core perturbs parameters."""
         order = ArrayOrder.of(network, spec.lanes, spec.columns, stage % len(spec.described.stages))
         return replace(config, source=replace(config.source, lanes=spec.mapping.width), order=order)
 
@@ -109,7 +98,6 @@ class ZotrainFederation:
         owned: Sequence[Samples],
         seed: int,
     ) -> list[CoreClient]:
-        """Make a simulated core for the samples of each client."""
         found = []
         for samples in owned:
             device = simulated_core(spec, None, seed, lambda _: None)
