@@ -57,11 +57,11 @@ def cached(kind: str, name: str, make: Callable[[Path], object]) -> Path:
     Parameters
     ----------
     kind : str
-        Folder in `cache_folder`. If its entries exceed `LIMIT` bytes, the least recently used ones are deleted.
+        Folder in `cache_folder`. Beyond `LIMIT` bytes, its least recently used entries are deleted.
     name : str
-        Name of the entry, with a digest of all its inputs.
+        Name of the entry, with a digest of all inputs.
     make : callable
-        Makes the entry, a file or a folder, at a path. Its exceptions pass through, without an entry.
+        Makes the entry, a file or a folder, at a path. Exceptions pass through, without an entry.
     """
     target = cache_folder() / kind / name
     try:

@@ -19,7 +19,7 @@ LEAST = 1 << 20
 """Free bytes required for a file of unknown size."""
 TEXT_LIMIT = 1 << 28
 """Largest text in bytes: 15 times a capture of 131,072 samples of 512 bits."""
-# UTF-32-LE first: its mark begins with UTF-16's
+# UTF-32-LE first: the UTF-32 mark begins with the UTF-16 mark
 _MARKS = {
     codecs.BOM_UTF32_LE: "UTF-32",
     codecs.BOM_UTF32_BE: "UTF-32",
@@ -148,10 +148,10 @@ def refuse_unwritable(path: Path, size: int = LEAST) -> None:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """Context with a temporary path; at its end the file is renamed to `path` and replaces an existing one.
+    """Context with a temporary path; at the end the file is renamed to `path` and replaces an existing file.
 
-    A device is never replaced, which root could do. After an exception neither an incomplete file nor a new folder
-    remains. Raises `UserError` if the path exists and is no file.
+    A device is never replaced, even by root. After an exception neither an incomplete file nor a new folder remains.
+    Raises `UserError` if the path exists and is no file.
     """
     if path.exists() and not path.is_file():
         raise UserError(f"{path} is no file, and is not replaced: choose another")

@@ -50,7 +50,7 @@ class Model:
         self.strobes = Counter({f"{item.name}_strobe": 0 for item in self._registers.accessed("W")})
 
     def pulse(self, event: str) -> None:
-        """One cycle of an event's wire, which sets its pending bit, or of `clear`."""
+        """Set an event's pending bit, as a cycle of the event's wire does; or, for `clear`, reset all registers."""
         if event == "clear":
             self.wires |= {item.name: item.reset for item in self._registers.accessed("RW", "W", "W1S")}
             self._pending = dict.fromkeys(self._pending, 0)

@@ -1,8 +1,7 @@
 """RAM blocks of a memory on an UltraScale+ device, by depth, width and ports.
 
-The rules are those of open synthesis, Yosys's ``memory_libmap`` with its library's costs. A memory deeper than an
-aspect ratio is cut into parallel segments with a multiplexer at the output. Each segment begins at a byte, as it has a
-write enable.
+The rules are Yosys's ``memory_libmap`` and library costs. A memory deeper than an aspect ratio is cut into parallel
+segments with a multiplexer at the output. Each segment has a write enable, so it begins at a byte.
 """
 
 from __future__ import annotations
@@ -58,7 +57,8 @@ class Fit:
 def block_rams(depth: int, width: int, two_way: bool = False, constant: bool = False) -> Fit:
     """Cheapest fit of a memory of `depth` words of `width` bits in block RAM.
 
-    With `two_way` one of two ports reads and writes, which excludes the widest aspect ratio; `constant` is a ROM.
+    With `two_way` a port both reads and writes, beside a read port: the widest aspect ratio is excluded. `constant` is
+    a ROM.
     """
     fits = []
     for bits, cost in _COST.items():
@@ -78,7 +78,7 @@ def block_rams(depth: int, width: int, two_way: bool = False, constant: bool = F
 def ultra_rams(depth: int, width: int, one_address: bool = False) -> Fit:
     """Cheapest fit of a memory of `depth` words of `width` bits in UltraRAM.
 
-    With `one_address` reads and writes share an address and exclude each other: both ports of a block may serve one
+    With `one_address` reads and writes share an address and exclude each other, so both ports of a block may serve a
     word.
     """
     fits = []

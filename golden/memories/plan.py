@@ -71,13 +71,13 @@ class MemoryShape:
         return ("block", "ultra") if self.ultra and not self.constant else ("block",)
 
     def fit(self, kind: Kind) -> Fit | None:
-        """Blocks of one memory with one read port in a kind; None for LUT RAM."""
+        """Blocks of a single memory with a single read port; None for LUT RAM."""
         if kind == "ultra":
             return ultra_rams(self.depth, self.width, self.one_address)
         return block_rams(self.depth, self.width, self.two_way, self.constant) if kind == "block" else None
 
     def blocks(self, kind: Kind) -> Blocks:
-        """Blocks of all these memories in a kind."""
+        """Blocks of all these memories."""
         fit = self.fit(kind)
         return fit.blocks * (self.count * (1 if self.two_way else self.reads)) if fit else Blocks()
 
@@ -100,7 +100,7 @@ class MemoryPlan:
         return dict(zip(self.memories, _cheapest(self.memories, self.device), strict=True))
 
     def kind(self, memory: MemoryShape) -> Kind:
-        """Kind of a memory; for unplanned memories, such as FIFOs, the first one."""
+        """Kind of a memory; the default kind for memories outside the plan, for example FIFOs."""
         return self.kinds.get(memory, memory.kinds[0])
 
     @property

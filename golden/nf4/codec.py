@@ -1,7 +1,7 @@
 """4-bit NormalFloat codec (QLoRA, appendix E) for the forward cache, in integers without a divider.
 
-A block of Q8.16 values has one scale, its largest magnitude. A value's code is the number of thresholds below it;
-thresholds are midpoints of neighbouring levels times the scale. The contract in words: docs/nf4.md.
+The scale of a block of Q8.16 values is the largest magnitude. A value's code is the number of thresholds below the
+value; thresholds are midpoints of neighbouring levels times the scale. The contract in words: docs/nf4.md.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class RecordLayout:
 
     @cached_property
     def scales(self) -> int:
-        """Scales of a sample, one a block."""
+        """Scales of a sample, a scale a block."""
         return sum(count for count, _ in self.blocks)
 
     @property
@@ -203,7 +203,7 @@ class RecordLayout:
 
 
 def _count_below(values: _AnyArray, borders: _AnyArray) -> Codes:
-    """Number of borders (..., 15) of its block below each value (..., length)."""
+    """Number of the block's borders (..., 15) below each value (..., length)."""
     codes = np.zeros(values.shape, np.uint8)
     for number in range(borders.shape[-1]):
         codes += values > borders[..., number, None]

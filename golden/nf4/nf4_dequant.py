@@ -1,7 +1,7 @@
-"""`nf4_dequant`: NF4 codes to Q8.16, many lanes a cycle, each with one of the word's scales.
+"""`nf4_dequant`: NF4 codes to Q8.16, many lanes a cycle, each with a scale of the word.
 
-Results are those of `codec.dequantise`. A word has the scales of all blocks of its lanes, and for each lane the index
-of its scale, as blocks need not end at word boundaries.
+Results match `codec.dequantise`. A word has the scales of all blocks of the lanes, and for each lane the index of a
+scale, as blocks need not end at word boundaries.
 """
 
 from __future__ import annotations

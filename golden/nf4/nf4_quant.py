@@ -1,8 +1,7 @@
 """`nf4_quant`: blocks of Q8.16 values to NF4, one or two codes a cycle, in two passes.
 
-Results are those of `codec.quantise`. A block's scale is known at its end: its values wait in a circular buffer during
-the computation of its fifteen thresholds. Output of one block, thresholds of the next and input of later blocks
-overlap.
+Results match `codec.quantise`. A block's scale is known at the block's end: values wait in a circular buffer during the
+computation of fifteen thresholds. Output of one block, thresholds of the next and input of later blocks overlap.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Nf4QuantSpec(Spec):
 
     @property
     def value_memory(self) -> MemoryShape:
-        """Words of blocks that wait for their thresholds."""
+        """Words of blocks without thresholds yet."""
         return MemoryShape("values to quantise", 1 << self.address_bits, self.values * Q8_16.width)
 
     @property

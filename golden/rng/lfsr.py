@@ -5,7 +5,7 @@ and tap t is bit t - 1. The state is never zero, and 2**b - 1 steps visit every 
 
 Initial phases of n copies keep the array's states at different times different. The sets of numbers at two times share
 a number for each pair of phases with the same difference. With equal distances all numbers but one would recur after
-one distance. So phases are chosen one by one to keep every difference rare: nearly a cyclic difference set.
+the distance. So phases are chosen in turn to keep every difference rare: nearly a cyclic difference set.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ has the numbers ``(t p + j) mod N``; the N / gcd(N, p) rows repeat. With N = p (
 is stored once. With the paper's N = 4095 and p = 8 the memory has 4095 rows: each number is stored in all 8 lanes, and
 a pass continues without a shifter at the numbers left over from the pass before.
 
-The row address is a maximal LFSR if the number of rows is 2**k - 1: the next address is one XOR. Otherwise it is a
+The row address is a maximal LFSR if the number of rows is 2**k - 1, with a single XOR for the next address, else a
 counter.
 """
 

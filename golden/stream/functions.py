@@ -171,7 +171,7 @@ def reciprocal(values: Integers) -> Inverse:
 def inverse_root(values: Integers, fraction: Integers | int = 0) -> Inverse:
     """``1 / sqrt(n)`` of positive integers below 2**62, relative error at most 1.3 times 2**-17.
 
-    `fraction` is the number of fraction bits of n: one for all, or one each.
+    `fraction` is the number of fraction bits of n, an integer or an array.
     """
     octave, mantissa = normalised(values)
     twice, odd = np.divmod(octave - fraction, 2)

@@ -100,7 +100,7 @@ class PoolTokens:
 
 @dataclass(frozen=True)
 class UnitLength:
-    """Division of each row by its L2 norm."""
+    """Division of each row by the row's L2 norm."""
 
 
 Operation = Linear | Normalisation | SelfAttention | Activation | Gate | Residual | Positions | PoolTokens | UnitLength
@@ -175,7 +175,7 @@ class Transformer:
     def crossing(self, cut: int) -> int:
         """The only operation before `cut` with readers at or after it.
 
-        Raises `UserError` if `cut` is out of range, or more than one operation has readers after it.
+        Raises `UserError` if `cut` is out of range, or several operations have readers after the cut.
         """
         if not 0 < cut < len(self.operations):
             raise UserError(f"cut = {cut}: {self.name} of {len(self.operations)} operations is cut at 1 or above")

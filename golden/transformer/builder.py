@@ -43,7 +43,7 @@ class TransformerBuilder:
         self._tensors: dict[tuple[int, str], Tensor] = {}
 
     def add(self, title: str, operation: Operation, *reads: int, **tensors: Tensor | None) -> int:
-        """Add an operation with its name in the user's model and its tensors; None for a missing tensor."""
+        """Add an operation, named as in the user's model, with tensors; None for a missing tensor."""
         number = len(self._operations)
         self._operations.append(operation)
         self._reads.append(reads)

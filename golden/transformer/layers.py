@@ -6,7 +6,7 @@ from .blocks import Linear, Normalisation, SelfAttention, Transformer
 
 
 def layer_starts(network: Transformer) -> tuple[int, ...]:
-    """First operation of each layer; a layer has one attention.
+    """First operation of each layer; a layer has a single attention.
 
     A layer begins at the first projection of queries, keys and values, or at a norm that only the projections read.
     Without attention each fully connected layer is a layer.

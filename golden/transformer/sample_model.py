@@ -1,4 +1,4 @@
-"""Transformer on samples of one shape, such as images in patches, its PyTorch module, and presets."""
+"""Transformer on samples of equal shape, for example images in patches; PyTorch module; presets."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .float_model import run_tensors
 
 @dataclass(frozen=True, eq=False)
 class SampleTransformer:
-    """Transformer, its tensors, and the map from a sample to token rows.
+    """Transformer, tensors, and the map from a sample to token rows.
 
-    A class token is a row of zeros: its learned part belongs to its position. Raises `UserError` if the network has
-    outputs for each token, `places` do not fit its inputs, or there are too many tokens.
+    A class token is a row of zeros: the learned part belongs to the token's position. Raises `UserError` if the network
+    has outputs for each token, `places` do not fit the network's inputs, or there are too many tokens.
 
     Parameters
     ----------

@@ -37,7 +37,7 @@ from .step_settings import StepSettings
 
 @dataclass(frozen=True)
 class ZerothOrderStep:
-    """Record of a projected gradient: a step has one, or one for each pair of perturbations.
+    """Record of a projected gradient; a step has a record for each pair of perturbations.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class TunedPart:
     def offsets(self, table: Integers, narrow: Narrower) -> Integers:
         """Offsets of all words, (words, n), from a table of deltas with 28 fraction bits."""
         spread, part = self.deltas.perturbation.spread, self.part
-        # words that share a row share its offsets, so clipping counts once
+        # words on the same row share offsets, so clipping counts once
         if len(part.rows) < part.words:
             return spread(narrow(table, DELTA, part.offset_format), part.words)
         return narrow(spread(table, part.words), DELTA, part.offset_format)

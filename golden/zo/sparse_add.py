@@ -156,7 +156,7 @@ class SparseAddSpec(Spec):
         return {"o": {"weight": weights[:done], "last": dense["last"][:done], "error": errors[:done]} | tag}
 
     def slots(self, inputs: dict[str, Words]) -> int:
-        """Cycles of all beats: one a beat, or one for each of the beat's corrections.
+        """Cycles of all beats: a cycle a beat, or a cycle for each of the beat's corrections.
 
         A dropped correction counts for the beat of the highest earlier index, or, beyond the packet, for the last beat.
         """
@@ -170,7 +170,7 @@ class SparseAddSpec(Spec):
     def cycles(self, inputs: dict[str, Words]) -> int:
         """Cycles from the first input word of an idle block to its last output word, without stalls.
 
-        Corrections do not delay beats after `lead`: one arrives a cycle, and at most one is used a cycle.
+        Corrections do not delay beats after `lead`: at most one arrives a cycle, and at most one is used.
         """
         return self.lead + self.slots(inputs) + self.latency
 

@@ -34,8 +34,8 @@ class TileSpec(Spec):
     lanes : int
         Weights a cycle, 1 to 4096; lane j takes number j mod n.
     pezo : PezoSpec
-        Generator: `pezo.strategy`, `pezo.scale.urng.bits`, ... It can replay its numbers: on the fly `pezo.replay` is
-        true, as a step draws a perturbation several times.
+        Generator: `pezo.strategy`, `pezo.scale.urng.bits`, ... On the fly `pezo.replay` is true, as a step draws a
+        perturbation several times.
     eps_shift : int
         ``eps = 2**-eps_shift``, see `perturb`.
     overflow : "saturate" or "wrap"

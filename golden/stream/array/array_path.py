@@ -89,7 +89,7 @@ class ArrayPathSpec(Spec):
 
     @property
     def row_fields(self) -> tuple[Field, ...]:
-        """Fields of a row beside its values; the activation memory returns them as its tag."""
+        """Fields of a row beside the values; the activation memory returns them as a tag."""
         return Field("row", self.partial_sums.row_number), Field("first", BIT), Field("last", BIT)
 
     @property
@@ -190,7 +190,7 @@ class ArrayPathSpec(Spec):
 
     @staticmethod
     def _check_order(tiles: list[tuple[TileKind, Words]]) -> None:
-        """Refuse a row that returns before as many rows as its tile has."""
+        """Refuse a row that returns within fewer rows than its tile."""
         position, before = 0, dict[tuple[bool, int], int]()
         for kind, rows in tiles:
             numbers, count = rows["row"] if "row" in rows else rows["query"], len(rows["first"])
@@ -203,7 +203,7 @@ class ArrayPathSpec(Spec):
                 before[key], position = position, position + 1
 
     def _terms(self, rows: Words, tile: Words, used: int) -> Words:
-        """Products of rows and a tile: one term of each row's sums."""
+        """Products of rows and a tile, a term of each row's sums."""
         swap = (np.arange(len(rows["first"])) == 0)[:, None].astype(np.int64)
         values = (rows["value"] if "value" in rows else rows["weight"]) * (np.arange(self.lanes) < used)
         array = TileArraySpec(lanes=self.lanes, columns=self.columns)

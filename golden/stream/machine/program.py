@@ -171,7 +171,7 @@ class Program:
 
 
 def decode_program(image: Bytes, size: CoreSize) -> Program:
-    """Program of an image, checked as a core checks it, and against its own digest, which a core ignores.
+    """Program of an image, with the core's checks, and a check of the program's digest, which a core ignores.
 
     Raises `UserError` if the image is invalid, truncated or changed, made for another version or core, or has an
     operation beyond the limits.
@@ -292,7 +292,7 @@ class _Instructions:
         return Instruction(_KINDS[type(operation)], **values | self._tensors(step) | self._own(step))
 
     def _shift(self, value: int) -> int:
-        """Fraction bits that a value lacks against its base format."""
+        """Fraction bits missing from a value's base format."""
         form = Q8_16 if value == INPUTS else self.layout.transformer.formats[value]
         return _base(form).fraction - form.fraction
 

@@ -19,7 +19,7 @@ from ..norms import Q11_16
 
 @dataclass(frozen=True)
 class Step:
-    """Operations that run as one.
+    """Operations fused to a single step.
 
     A linear layer may have an activation, and then a residual or gate, `joined`, with the outputs of operation `other`.
     `reads` are the first operation's operands, -1 for the inputs.
@@ -56,7 +56,7 @@ class Place:
 
 @dataclass
 class _Buffer:
-    """Values that share rows, one after the other; first and last step that needs the rows."""
+    """Successive values in the same rows; first and last step that needs the rows."""
 
     wide: bool
     rows: int

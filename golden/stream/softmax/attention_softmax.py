@@ -33,7 +33,7 @@ REPEATS = Format(12, 0, signed=False)
 
 
 class Tile(NamedTuple):
-    """First key of a tile, and the first of the block's queries that sees any of its keys; all later queries do."""
+    """A tile of keys: first key, and the block's first query that sees any of the keys, as all later queries do."""
 
     key: int
     query: int
@@ -154,7 +154,7 @@ class AttentionSoftmaxSpec(Spec):
     def cycles(self, operations: list[SoftmaxOperation]) -> int:
         """Cycles from the first operation to the last output, without back-pressure.
 
-        A phase takes the next block after it has passed on its own. Scores wait for a free bank.
+        A phase takes the next block after passing on the current block. Scores wait for a free bank.
         """
         end = bank = other = free = idle = unread = 0
         for op in operations:

@@ -155,7 +155,7 @@ class ContextScaleSpec(Spec):
 
 
 def _contexts(sums: Integers, inverse: Inverse, value_shift: int, output_shift: int) -> tuple[Integers, Integers]:
-    """Contexts, and flags of clipped values: those that change in an unbounded format."""
+    """Contexts, and flags of the values clipped to the result's format."""
     fraction = Q6_12.fraction - value_shift
     result = Format(Q8_16.integer + output_shift, Q8_16.fraction - output_shift)
     unbounded = Format(40, result.fraction)

@@ -1,7 +1,7 @@
 """`pool_head`: first, last or mean token of each sentence, and rows divided by their L2 norm, in the activation memory.
 
-For the arithmetic see `fixed.divided` and `norms.unit_rows`. Pooled rows may overwrite the rows of their tokens: a chunk of a
-sentence is written after all of its tokens are read, at addresses before the remaining reads.
+For the arithmetic see `fixed.divided` and `norms.unit_rows`. Pooled rows may overwrite the rows of their tokens: a
+chunk of a sentence is written after all of its tokens are read, at addresses before the remaining reads.
 """
 
 from __future__ import annotations
