@@ -1,1 +1,1 @@
-"""Adapters to the last layer (LoRA): forward, backward, update, the forward cache and the integer job."""
+"""Low-rank adapters that add to the logits: forward, backward, update, forward cache and integer job."""

@@ -1,9 +1,8 @@
-"""Early stop: end a fine-tuning with an epoch whose loss is small enough, or when the loss has stopped falling.
+"""Early stop: fine-tuning ends at a small loss, or when the loss has stopped falling.
 
-The loss of an epoch is the sum of its samples' cross entropies, in integers. A probability p in Q4.12 is m / 2**octave
-with m in 1 to 2, so that -ln p = octave ln 2 - ln m: two tables, of 13 entries and, addressed by the 11 bits behind the
-leading one of p, of 2,048. Their difference is off by at most one last place. A probability of 0 counts as the smallest
-other one.
+The loss of an epoch is the integer sum of its samples' cross entropies. A probability p in Q4.12 is m / 2**octave with
+m in 1 to 2: -ln p = octave ln 2 - ln m. The first table has 13 entries. The second has 2,048, addressed by the 11 bits
+after the leading 1 of p. Their difference has an error of at most one last place. A probability of 0 counts as 2**-12.
 """
 
 from __future__ import annotations
@@ -18,24 +17,22 @@ from ..fixed import Q4_12, Format, Integers
 
 @dataclass
 class EarlyStop:
-    """Rule that ends a fine-tuning, an epoch after the other.
-
-    The epoch to keep is the last one behind which `waited` is 0.
+    """Rule that ends fine-tuning, evaluated after each epoch. The best epoch is the last with `waited` = 0.
 
     Parameters
     ----------
     limit : int, optional
-        Loss that ends it: an epoch's, or its validation's where there is one. With patience it is 0 by default,
-        as in the core's register: no loss falls below that.
+        Largest loss, of the validation or else of the epoch, that ends fine-tuning. With patience 0 by default, as
+        in the core's register.
     patience : int
-        Epochs in a row without a smaller loss than all before that end it; 0: any number is waited for.
+        Epochs in a row without a new smallest loss that end fine-tuning; 0 for no limit.
 
     Attributes
     ----------
     best : float
         Smallest loss so far.
     waited : int
-        Epochs since then.
+        Epochs since the smallest loss.
 
     Raises
     ------
@@ -55,7 +52,7 @@ class EarlyStop:
             self.limit = 0
 
     def ends(self, loss: float) -> bool:
-        """Tell whether fine-tuning ends with an epoch of this loss."""
+        """Whether fine-tuning ends with an epoch of this loss."""
         fell = loss < self.best
         self.best, self.waited = min(loss, self.best), 0 if fell else self.waited + 1
         return (self.limit is not None and loss <= self.limit) or (self.patience > 0 and self.waited >= self.patience)
@@ -64,20 +61,20 @@ class EarlyStop:
 LOSS = Format(4, 12, signed=False)
 """Format of a sample's loss."""
 LARGEST_SUM = (1 << 32) - 1
-"""Largest loss of an epoch, in the last places of `LOSS`: a larger sum stays here."""
+"""Largest loss of an epoch, in the last places of `LOSS`; a larger sum saturates."""
 INDEX_BITS = Q4_12.fraction - 1
 OCTAVES: tuple[int, ...] = tuple(
     np.rint(np.arange(Q4_12.fraction + 1) * np.log(2) * 2**LOSS.fraction).astype(int).tolist()
 )
-"""Multiples of ln 2, one for each number of zeros before the leading one of a probability, counted from 1."""
+"""Multiples of ln 2 by the number of zeros before the leading 1 of a probability, counted from 1."""
 LOGARITHMS: tuple[int, ...] = tuple(
     np.rint(np.log1p(np.arange(1 << INDEX_BITS) / 2**INDEX_BITS) * 2**LOSS.fraction).astype(int).tolist()
 )
-"""Logarithms of 1 to 2, to the last place of `LOSS`."""
+"""Logarithms of 1 to 2 in `LOSS`, by the bits after the leading 1."""
 
 
 def sample_losses(gradient: Integers, labels: Integers) -> Integers:
-    """Loss of each sample, (n,) in `LOSS`, from the gradients with respect to its logits, (n, classes) in Q4.12."""
+    """Loss of each sample, (n,) in `LOSS`, from gradients with respect to logits, (n, classes) in Q4.12."""
     own = gradient[np.arange(len(labels)), labels] + (1 << Q4_12.fraction)
     probability = np.maximum(own, 1)
     octave = Q4_12.fraction + 1 - np.frexp(probability)[1]
@@ -87,9 +84,9 @@ def sample_losses(gradient: Integers, labels: Integers) -> Integers:
 
 
 def correct_samples(gradient: Integers, labels: Integers) -> int:
-    """Count the samples whose label has a larger probability than each other class, from gradients as `sample_losses`.
+    """Number of samples whose label has the largest probability, from gradients as in `sample_losses`.
 
-    Probabilities are compared in Q4.12: classes with equal ones are not told apart, and neither is then correct.
+    Probabilities are compared in Q4.12. A tie for the largest counts as wrong.
     """
     samples = np.arange(len(labels))
     own = gradient[samples, labels] + (1 << Q4_12.fraction)

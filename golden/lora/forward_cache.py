@@ -1,7 +1,7 @@
 """Forward cache: outputs of the frozen network, stored per sample for later epochs (InstantFT, section 3.1).
 
-The cache stores the outputs of every stage: the inputs of all adapters but the first, and the base logits. Training
-always uses the stored values, in the first epoch too, so that a sample has the same values in every epoch.
+A record holds the outputs of every stage: the inputs of all adapters except the first, and the base logits. Training
+uses the stored values from the first epoch on: a sample has the same values in every epoch.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Codec(Protocol):
 
     @property
     def values(self) -> int:
-        """Number of values of a sample."""
+        """Values of a sample."""
 
     @property
     def bytes(self) -> int:
-        """Number of bytes of a record."""
+        """Bytes of a record."""
 
     def quantise(self, values: Integers) -> Records:
         """Encode values (n, values) in Q8.16 to records (n, bytes)."""
@@ -38,7 +38,7 @@ class Codec(Protocol):
         """Decode records (n, bytes) to values (n, values) in Q8.16."""
 
     def quantise_floats(self, values: Floats) -> Floats:
-        """Values (n, values) in float32 as a cache of floats gives them back."""
+        """Values (n, values) after storage in a cache of the float engine, float32."""
 
 
 class WordCodec:
@@ -62,17 +62,17 @@ class WordCodec:
 
 
 def widths(network: Network) -> tuple[int, ...]:
-    """Number of cached values of each stage's output."""
+    """Cached values of each stage's output."""
     return tuple(prod(stage.output_shape) for stage in network.stages)
 
 
 def cached_values(network: Network) -> int:
-    """Number of values in a sample's record: 1,790 for LeNet-5."""
+    """Values in a sample's record: 1,790 for LeNet-5."""
     return sum(widths(network))
 
 
 def record_layout(network: Network) -> RecordLayout:
-    """Layout of an NF4 record: blocks are the channels of the outputs of all stages; those of a vector are one."""
+    """Layout of an NF4 record: a block is a channel of a stage's output, or a whole vector."""
     shapes = [stage.output_shape for stage in network.stages]
     return RecordLayout(tuple((shape[0], prod(shape[1:])) if len(shape) == 3 else (1, shape[0]) for shape in shapes))
 
@@ -82,18 +82,15 @@ class ForwardCache:
 
     Parameters
     ----------
-    network : Network
     codec : Codec
         `nf4.codec.RecordLayout` or `WordCodec`.
-    samples : int
-        Number of entries.
 
     Attributes
     ----------
     records : array of uint8, (samples, codec.bytes)
         Encoded entries.
     valid : array of bool, (samples,)
-        True for entries that are filled.
+        True for filled entries.
     """
 
     def __init__(self, network: Network, codec: Codec, samples: int) -> None:
@@ -105,7 +102,7 @@ class ForwardCache:
         self._ends = np.cumsum(widths(network))[:-1]
 
     def missing(self, indices: Integers) -> Integers:
-        """Positions within a batch of the samples that are not cached yet, each sample once.
+        """Positions in a batch of uncached samples, each sample once.
 
         Raises
         ------
@@ -119,10 +116,10 @@ class ForwardCache:
         return absent
 
     def fill(self, indices: Integers, outputs: list[Integers]) -> None:
-        """Store the outputs of all stages, each (n, values) in Q8.16, as entries `indices`."""
+        """Store the outputs of all stages, each (n, values) in Q8.16."""
         self.records[indices] = self.codec.quantise(np.concatenate(outputs, axis=1))
         self.valid[indices] = True
 
     def read(self, indices: Integers) -> list[Integers]:
-        """Read the outputs of all stages of the entries `indices`, each (n, values) in Q8.16."""
+        """Outputs of all stages, each (n, values) in Q8.16."""
         return np.split(self.codec.dequantise(self.records[indices]), self._ends, axis=1)

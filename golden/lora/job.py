@@ -1,7 +1,7 @@
-"""Integer fine-tuning job, reproduced bit for bit by the FPGA core: InstantFT and Skip2-LoRA.
+"""Integer fine-tuning job: frozen network, adapters to the logits, forward cache; the FPGA core gives the same bits.
 
-The job has a frozen network, adapters from stage inputs to the logits, and a forward cache. Activations are Q8.16,
-parameters and gradients Q4.12. Sums are exact, followed by one rounding half to even with saturation.
+Activations are Q8.16, parameters and gradients Q4.12. Sums are exact, followed by one rounding half to even with
+saturation.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from .update_noise import UpdateNoise
 
 
 class BatchResult(NamedTuple):
-    """Result of a batch: logits before the update, (n, classes) in Q8.16, and the number of cache misses."""
+    """Logits of a batch before the update, (n, classes) in Q8.16, and the number of cache misses."""
 
     logits: Integers
     misses: int
 
 
 class Validation(NamedTuple):
-    """Result of a validation: the sum of its samples' losses, and how many samples were classified correctly."""
+    """Sum of the losses of a validation's samples, and the number of correct samples."""
 
     loss: int = 0
     correct: int = 0
 
 
 class _Forward(NamedTuple):
-    """A batch's forward pass: inputs of the adapters, hidden values, logits, their gradient, cache misses."""
+    """Forward pass of a batch, with the gradient of its logits."""
 
     read: list[Integers]
     h: Integers
@@ -53,17 +53,17 @@ class Job:
     Parameters
     ----------
     network : Network
-        Network without batch norm.
+        Without batch norm.
     frozen : sequence of StageIntegers
         Weights and biases of the network.
     adapters : Adapters
-        Adapters of the inputs of the last ``len(adapters.a)`` stages, or those of `last_layer`; tuned in place.
+        For the inputs of the last ``len(adapters.a)`` stages, or for the last layer; tuned in place.
     rate : int
-        Learning rate of a sample, from `rate_of`; `batch` may be given another.
+        Default learning rate of a sample, from `rate_of`.
     cache : ForwardCache, optional
-        Forward cache; without one, the frozen network runs for every sample of every batch.
+        By default the frozen network runs for every sample of every batch.
     noise : UpdateNoise, optional
-        Random numbers for stochastic rounding of updates. By default they are rounded to nearest.
+        Random numbers for stochastic rounding of updates; by default updates are rounded to nearest.
     products : "blas", "int64" or "torch"
         Implementation of matrix products; all give equal results.
     loss : str
@@ -72,11 +72,11 @@ class Job:
     Attributes
     ----------
     batches : int
-        Batches so far that were learnt from.
+        Training batches so far.
     epoch_loss : int
-        Loss of the last epoch that ended, see `end_epoch`.
+        Loss of the last complete epoch.
     validation : Validation
-        Validation of the last epoch that ended.
+        Of the last complete epoch.
     """
 
     def __init__(
@@ -118,22 +118,22 @@ class Job:
 
     @property
     def saturations(self) -> int:
-        """Number of values clipped so far in the frozen network, the adapters, loss gradients and updates."""
+        """Values clipped so far in the frozen network, the adapters, loss gradients and updates."""
         return self._narrow.saturations
 
     def batch(self, inputs: Integers, labels: Integers, indices: Integers, rate: int | None = None) -> BatchResult:
-        """Fine-tune on one batch.
+        """Fine-tune on a batch.
 
         Parameters
         ----------
         inputs : array of int, (n, *network.input_shape)
             Q8.16.
         labels : array of int, (n,)
-            0 where a sample is its own target.
+            0 with the loss ``mse``.
         indices : array of int, (n,)
             Cache entries of the samples.
         rate : int, optional
-            Learning rate of a sample in this batch; by default the job's.
+            Learning rate of a sample; by default the job's.
 
         Raises
         ------
@@ -150,9 +150,10 @@ class Job:
         return BatchResult(done.logits, done.misses)
 
     def validate(self, inputs: Integers, labels: Integers, indices: Integers) -> BatchResult:
-        """Run a batch without learning from it; its losses and correct samples count for the epoch's `validation`.
+        """Run a batch without an update and add its loss and correct samples to the epoch's `validation`.
 
-        Parameters and errors are those of `batch`. Gradients at the hidden values are computed too, and may saturate.
+        Parameters and errors are those of `batch`. The gradients of the hidden values are computed, too, and may
+        saturate.
         """
         done = self._forward(inputs, labels, indices)
         self.adapters.hidden_gradient(done.gradient, self._product, self._narrow)
@@ -162,21 +163,21 @@ class Job:
         return BatchResult(done.logits, done.misses)
 
     def end_epoch(self) -> int:
-        """End an epoch of batches, and its validation; return its loss, see `epoch_loss`."""
+        """End an epoch and its validation; return the epoch's loss, in the last places of `early_stop.LOSS`."""
         self.epoch_loss, self._loss = min(self._loss, LARGEST_SUM), 0
         loss, correct = self._validation
         self.validation, self._validation = Validation(min(loss, LARGEST_SUM), correct), Validation()
         return self.epoch_loss
 
     def logits(self, inputs: Integers) -> Integers:
-        """Logits of the tuned network, (n, classes) in Q8.16; neither the cache nor the counters are used."""
+        """Logits of the tuned network, (n, classes) in Q8.16, without cache and counters."""
         narrow = Narrower()
         outputs = self.frozen_outputs(inputs, narrow)
         h = self.adapters.hidden(self._inputs_of_adapters(inputs, outputs), self._product, narrow)
         return self.adapters.logits(outputs[-1], h, self._product, narrow)
 
     def _forward(self, inputs: Integers, labels: Integers, indices: Integers) -> _Forward:
-        """Check a batch and run it up to the gradient of its loss, with records from the cache or new ones."""
+        """Run a batch to the gradient of its loss, with cached or new records."""
         self._check_batch(inputs, labels, indices)
         misses = len(inputs)
         if self.cache is None:
@@ -197,16 +198,16 @@ class Job:
         return _Forward(read, h, logits, gradient, misses)
 
     def _inputs_of_adapters(self, inputs: Integers, outputs: Sequence[Integers]) -> list[Integers]:
-        """Inputs of the adapters, (n, values) each: those of their stages, or of the last one with a constant."""
+        """Inputs of the adapters, (n, values) each."""
         seen, shape = [inputs.reshape(len(inputs), -1), *outputs], self.adapters.shape
         count = 1 if shape.selects else len(shape.inputs)
-        found = [side_by_side(seen, stage.source) for stage in self.network.stages[-count:]]
-        return [adapter_input(found[0], shape)] * len(shape.inputs) if shape.selects else found
+        read = [side_by_side(seen, stage.source) for stage in self.network.stages[-count:]]
+        return [adapter_input(read[0], shape)] * len(shape.inputs) if shape.selects else read
 
     def frozen_outputs(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
-        """Run the frozen network: flattened outputs of all stages, (n, values) in Q8.16, base logits last."""
+        """Flattened outputs of all stages of the frozen network, (n, values) in Q8.16; the base logits are last."""
         outputs = run(self.network.stages, self.frozen, inputs, self._product, narrow)
-        return [one.reshape(len(inputs), -1) for one in outputs]
+        return [output.reshape(len(inputs), -1) for output in outputs]
 
     def _check_batch(self, inputs: Integers, labels: Integers, indices: Integers) -> None:
         if inputs.shape[1:] != self.network.input_shape or not len(inputs) == len(labels) == len(indices):
