@@ -122,7 +122,6 @@ def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _typed(value: Any, hint: Any, path: str) -> Any:
-    """Checked JSON value; a list becomes a tuple."""
     if get_origin(hint) is tuple:
         if not isinstance(value, list | tuple) or any(type(part) is not int for part in value):
             raise UserError(f"{path} = {value!r} is not a list of integers")

@@ -72,7 +72,6 @@ def _register(registers: RegisterMap, register: Register, signature: int | None)
 
 
 def _fields(register: Register) -> list[tuple[str, int, int, str]]:
-    """Name, lowest bit, width and summary of each field."""
     if not register.fields:
         return [("value", 0, _BITS, register.summary)]
     fields = [(item.name, item.low, item.width, item.summary) for item in register.fields]
@@ -98,7 +97,6 @@ def _codes_of(registers: RegisterMap, register: Register, field: str) -> str | N
 
 
 def _references(registers: RegisterMap) -> Iterator[str]:
-    """Properties with references to other fields: locks and interrupt enables."""
     if any(register.locked for register in registers):
         status = next((item for item in registers if item.name == "status"), None)
         lock = "status.busy" if status and any(item.name == "busy" for item in status.fields) else "locked"
@@ -119,7 +117,6 @@ def _enumeration(registers: RegisterMap, kind: str) -> str:
 
 
 def _name(name: str) -> str:
-    """Escape a name that is a reserved word."""
     return f"\\{name}" if f" {name} " in _RESERVED else name
 
 

@@ -141,7 +141,6 @@ class GrngSpec(Spec):
 
     @cached_property
     def _turns(self) -> tuple[NDArray[np.uint16], ...]:
-        """Contents of each register from position 0 on, for its period and one chunk."""
         turns = []
         for lfsr, seed in zip(self.lfsrs, self.seeds, strict=True):
             phase = lfsr.phases[lfsr.period ^ seed]

@@ -163,7 +163,6 @@ class ScaleSpec(Spec):
 
     @cached_property
     def _turn(self) -> NDArray[np.int32] | None:
-        """Whole joint sequence, or None if too long to store."""
         return rotate(self.base, 0, self.period) if self.period * self.width <= 1 << 22 else None
 
     def draw(self, position: int, cycles: int) -> NDArray[np.int32]:

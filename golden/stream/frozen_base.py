@@ -162,7 +162,6 @@ def dequantise(codes: Codes, scales: Integers) -> Integers:
 
 
 def _scale_format(form: Format) -> Format:
-    """Format of scales: the positive range of `form` with one fraction bit less."""
     if form.width != WEIGHT.width or not form.signed:
         raise UserError(f"weights in NF4 are {SCALE_BITS + 2} bits signed, not {form}")
     return Format(form.integer - 1, form.fraction - 1, signed=False)

@@ -169,7 +169,6 @@ class Transformer:
         return features, pooled or isinstance(operation, PoolTokens)
 
     def _read_behind(self, cut: int) -> list[int]:
-        """Operations before a cut with readers after it; -1 for the inputs."""
         return sorted({read for reads in self.reads[cut:] for read in reads if read < cut})
 
     def crossing(self, cut: int) -> int:

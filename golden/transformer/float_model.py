@@ -166,7 +166,6 @@ def _attention(operation: SelfAttention, inputs: list[Tensor], lengths: tuple[in
 
 @lru_cache
 def _turns(tokens: int, width: int, base: float) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of each position, cached for all layers and sentences."""
     angles = torch.arange(tokens)[:, None] * base ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     return angles.cos(), angles.sin()
 

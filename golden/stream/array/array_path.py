@@ -203,7 +203,6 @@ class ArrayPathSpec(Spec):
                 before[key], position = position, position + 1
 
     def _terms(self, rows: Words, tile: Words, used: int) -> Words:
-        """Products of rows and a tile, a term of each row's sums."""
         swap = (np.arange(len(rows["first"])) == 0)[:, None].astype(np.int64)
         values = (rows["value"] if "value" in rows else rows["weight"]) * (np.arange(self.lanes) < used)
         array = TileArraySpec(lanes=self.lanes, columns=self.columns)

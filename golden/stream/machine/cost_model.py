@@ -272,7 +272,6 @@ class StepCost:
         return bounds, after
 
     def _vector_bytes(self, number: int, pass_: Pass) -> int:
-        """Bytes of an operation's biases, factors or positions in a pass: 4 a value, whole beats."""
         shapes, total = self.transformer.network.parameter_shapes, 0
         for kind in ("bias", "factor", "position"):
             if shape := shapes.get((number, kind)):
@@ -334,7 +333,6 @@ class StepCost:
 
 
 def _groups(lengths: tuple[int, ...], most: int) -> list[tuple[int, ...]]:
-    """Consecutive sentences, grouped to at most `most` tokens."""
     ends, tokens = [0], 0
     for number, length in enumerate(lengths):
         if tokens and tokens + length > most:

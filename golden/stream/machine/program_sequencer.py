@@ -181,7 +181,6 @@ class ProgramSequencerSpec(Spec):
 
     @staticmethod
     def _status(reason: Reason, number: int, program: Program | None) -> dict[str, int]:
-        """Word of `status`; without a program all counts are 0."""
         counts = dict.fromkeys(COUNTS, 0)
         if program:
             values = {item.name: getattr(program, item.name) for item in fields(program)}

@@ -188,7 +188,6 @@ class Schedule:
 
 
 def _lowest(live: Iterable[Place], rows: int) -> int:
-    """First row of the lowest gap of `rows` rows."""
     first = 0
     for place in sorted(live, key=lambda candidate: candidate.first):
         if place.first - first >= rows:

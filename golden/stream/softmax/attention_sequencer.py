@@ -404,7 +404,6 @@ class AttentionSequencerSpec(Spec):
         }
 
     def _write(self, contexts: Words) -> Words:
-        """Writes of contexts, a chunk of `columns` values each."""
         words, bits = self.columns // self.exponentials, self.layout.address.width
         tag = contexts["tag"][::words]
         return {

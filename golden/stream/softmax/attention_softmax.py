@@ -329,7 +329,6 @@ class AttentionSoftmaxSpec(Spec):
         }
 
     def _rows(self, op: SoftmaxOperation, terms: Integers) -> Words:
-        """Rows of weights in the array's order."""
         terms = np.pad(terms, ((0, 0), (0, -op.keys % self.lanes)))
         parts = []
         for tile in op.tiles(self.lanes):

@@ -131,7 +131,6 @@ class NormPathSpec(ChunkUnitSpec):
         return {name: {key: column[:words] for key, column in columns.items()} for name, columns in outputs.items()}
 
     def _normalised(self, fields: dict[str, int], rows: np.ndarray, parameters: Words) -> tuple[np.ndarray, int]:
-        """Chunks of the normalised rows, and the number of clipped values."""
         width = -(-fields["features"] // self.norm_lanes)
         values = rows[:, : width * self.norm_lanes].reshape(-1, self.norm_lanes)
         side = np.repeat(np.arange(len(rows)) >= fields["rows"], width)[:, None].astype(np.int64)

@@ -172,7 +172,6 @@ class PoolHeadSpec(ChunkUnitSpec):
         return True
 
     def _there(self, features: int) -> Integers:
-        """Flags of a row's values by chunk: 0 after its features."""
         used: Integers = chunks_of(np.ones((1, features), np.int64), self.columns)[0]
         return used
 

@@ -155,7 +155,6 @@ class RotarySpec(ChunkUnitSpec):
         return {name: {key: column[:words] for key, column in columns.items()} for name, columns in outputs.items()}
 
     def _places(self, op: dict[str, int], row: int) -> list[Chunk]:
-        """Chunks of a token: all heads of queries, then of keys."""
         return [
             self.layout.chunk(Place(False, op[name]), group, row, op["stride"])
             for name, heads in (("queries", "heads"), ("keys", "key_heads"))

@@ -253,7 +253,6 @@ class TileWeightsSpec(Spec):
         }
 
     def _vector(self, operation: Operation, inputs: dict[str, Words]) -> Words:
-        """Values of both sides; factors are narrowed to 18 bits."""
         form = WEIGHT if operation.kind == TensorKind.FACTORS else Q8_16
         values, error = self._dequantised(operation, inputs["beats"])
         place, first, step, each = np.arange(values.size), 0, 1, self.weights
