@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
-from ..fixed import Q8_16, Integers, narrow
+from ..fixed import Q8_16, Integers, divided, narrow
 
 if TYPE_CHECKING:  # PyTorch takes seconds to import, and a spec needs none
     from numpy.typing import NDArray
@@ -296,7 +296,48 @@ class Relu(Activation):
         return writer.node("Clip", [source, least, most], f"{output}_clipped")
 
 
-ACTIVATIONS: tuple[type[Activation], ...] = (Relu,)
+GATE_OFFSET, GATE_DIVISOR = 3 << Q8_16.fraction, 6
+"""Summand in Q8.16 and divisor of the gate of a hard-swish."""
+
+
+@dataclass(frozen=True)
+class HardSwish(Activation):
+    """Hard-swish of MobileNetV3 (section 5.2): x * relu6(x + 3) / 6.
+
+    In integers the gate, relu6(x + 3) / 6, is rounded half to even to 16 fraction bits, and its product with x is to
+    Q8.16: at most two last places off in all.
+    """
+
+    name = kinds = "hard-swish"
+    words = word = "hswish"
+    aten: ClassVar[Mapping[str, Made]] = {"hardswish": lambda number: HardSwish()}
+    onnx: ClassVar[Mapping[str, Made]] = {"HardSwish": lambda number: HardSwish()}
+    rises = False
+    steepest = 1.5
+    operations = 5
+    # three of the gate, as x is less than 3 where it is not exact, and one of the product
+    roundings = 4
+    float_roundings = 4
+    unit = "hard_swish"
+
+    @classmethod
+    def parsed(cls, word: str) -> HardSwish | None:
+        return cls() if word == cls.words else None
+
+    def floats(self, x: Tensor) -> Tensor:
+        from torch.nn import functional
+
+        return functional.hardswish(x)
+
+    def integers(self, values: Integers) -> Integers:
+        gate = divided(np.clip(values + GATE_OFFSET, 0, GATE_DIVISOR << Q8_16.fraction), GATE_DIVISOR)
+        return narrow(values * gate, 2 * Q8_16.fraction, Q8_16)
+
+    def write_onnx(self, writer: OnnxWriter, source: str, number: int) -> str:
+        return writer.node("HardSwish", [source], f"layer_{number}")
+
+
+ACTIVATIONS: tuple[type[Activation], ...] = (Relu, HardSwish)
 
 
 def activation_from(word: str) -> Activation | None:

@@ -5,10 +5,11 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ...golden.fixed import Q8_16
-from ...golden.models.activations import SLOPE_FRACTION
+from ...golden.models.activations import GATE_DIVISOR, GATE_OFFSET, SLOPE_FRACTION
 from ...golden.nn.array import latency
-from ...golden.nn.array.activation_units import ActivationUnit, LeakyUnit
+from ...golden.nn.array.activation_units import ActivationUnit, HardSwishUnit, LeakyUnit
 from ..primitives.pipeline import Pipeline
+from ..primitives.reciprocal import ReciprocalDivider
 from ..primitives.rounding import RoundSaturate
 from .interfaces import ACTIVATION
 
@@ -63,5 +64,27 @@ class LeakyRelu(UnitComponent):
         return m
 
 
-COMPONENTS: dict[str, type[UnitComponent]] = {LeakyUnit.kind: LeakyRelu}
+class HardSwish(UnitComponent):
+    """Multiply values by their gate, (x + 3) / 6 from 0 to 1, and round half to even."""
+
+    def elaborate(self, platform: object) -> Module:
+        m = Module()
+        gate, three, six = HardSwishUnit.GATE, GATE_OFFSET, GATE_DIVISOR << Q8_16.fraction
+        stages = {"input": 0, "gate": gate.latency, "product": latency.PRODUCT, "output": RoundSaturate.LATENCY}
+        pipeline = Pipeline(m, stages)
+        gated = pipeline.place("input", self.choice, "gated", reset_less=True).at("output")
+        for column, value in enumerate(self.i):
+            m.submodules[f"divider{column}"] = divider = ReciprocalDivider(gate)
+            above = Mux(value >= six - three, gate.offset + six, value + (gate.offset + three))
+            m.d.comb += divider.numerator.eq(Mux(value < -three, gate.offset, above))
+            operand = pipeline.place("input", value, f"operand{column}", reset_less=True)
+            product = Signal(signed(Q8_16.width + len(divider.quotient)), name=f"product{column}", reset_less=True)
+            m.d.sync += product.eq(operand.at("gate").as_signed() * divider.quotient)
+            m.submodules[f"rounding{column}"] = rounding = RoundSaturate(len(product), Q8_16.fraction, Q8_16)
+            passed = operand.at("output").as_signed()
+            m.d.comb += [rounding.i.eq(product), self.o[column].eq(Mux(gated, rounding.o, passed))]
+        return m
+
+
+COMPONENTS: dict[str, type[UnitComponent]] = {LeakyUnit.kind: LeakyRelu, HardSwishUnit.kind: HardSwish}
 """Component of each kind of unit."""

@@ -13,7 +13,7 @@ from fabtune.hw.verilog import emit
 from ..small_cores import ADAPTERS, ONE_STAGE, zostream
 
 AUTOENCODER = {"network": "20 fc6 relu fc20", "lanes": 16, "columns": 2, "loss": "mse"}
-POOLED = "2x11x11 conv4k3 leaky0.1 avg3 flatten fc6 leaky0.25 fc3"
+POOLED = "2x11x11 conv4k3 leaky0.1 avg3 flatten fc6 hswish fc6 leaky0.25 fc3"
 SPECS = {
     "instantft": InstantftSpec(**ADAPTERS),
     "zotrain": ZotrainSpec(**ONE_STAGE),

@@ -83,6 +83,12 @@ SLOW_VARIATIONS = [
         "channels=2 height=9 width=8 outputs=3 activation=leaky0.3 pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 "
         "columns=2 lanes=16",
     ),
+    (
+        "conv",
+        "channels=2 height=7 width=6 outputs=3 activation=hswish pool=3,2 pool_stride=2,1 pool_padding=1,1,0,1 "
+        "columns=2 lanes=16",
+    ),
+    ("fc", "inputs=37 outputs=6 activation=hswish columns=2 lanes=16"),
     ("conv", "channels=2 height=6 width=8 outputs=3 pool=2,3 pool_kind=average activation=relu6 padding=0 lanes=16"),
     (
         "depthwise",

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...fixed import Q8_16
-from ...models.activations import Activation
+from ...fixed import Q8_16, Format
+from ...models.activations import GATE_DIVISOR, Activation
+from ..arithmetic.forward import Reciprocal
 from ..arithmetic.multipliers import takes_dsp
 from . import latency
 
@@ -57,7 +58,16 @@ class LeakyUnit(ActivationUnit):
         return int(len(self.constants) > 1 or any(takes_dsp(Q8_16.width, slope) for slope in self.constants))
 
 
-UNITS: tuple[type[ActivationUnit], ...] = (LeakyUnit,)
+class HardSwishUnit(ActivationUnit):
+    """Product of a value and its gate, rounded; the gate is the quotient of a sum, `GATE`."""
+
+    kind = "hard_swish"
+    GATE: ClassVar[Reciprocal] = Reciprocal(GATE_DIVISOR, Format(2, Q8_16.fraction))
+    latency = GATE.latency + latency.PRODUCT + latency.ROUNDING
+    dsps = 1 + GATE.dsps
+
+
+UNITS: tuple[type[ActivationUnit], ...] = (LeakyUnit, HardSwishUnit)
 
 
 def units_of(activations: Sequence[Activation | None]) -> tuple[ActivationUnit, ...]:

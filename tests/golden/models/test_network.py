@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.activations import HardSwish, Relu
 from fabtune.golden.models.layers import (
     Add,
     AveragePool,
@@ -203,7 +203,7 @@ def test_operations_of_pools_and_activations():
     def flops(*layers):
         return network(Convolution(1, 1), *layers, *TAIL).stages[0].forward_flops - 3 * 64
 
-    assert (flops(Relu()), flops(Relu(6)), flops(Relu(slope=0.1))) == (64, 128, 128)
+    assert (flops(Relu()), flops(Relu(6)), flops(Relu(slope=0.1)), flops(HardSwish())) == (64, 128, 128, 320)
     assert (flops(MaxPool(2)), flops(AveragePool(2)), flops(MaxPool(3, 1))) == (16 * 3, 16 * 4, 36 * 8)
 
 

@@ -32,6 +32,9 @@ SPECS = [
         channels=5, height=11, kernel=(4, 3), stride=(2, 1), padding=(0, 1, 2, 0), activation="relu6", lanes=16
     ),
     DepthwiseSpec(activation="leaky0.25"),
+    ConvSpec(activation="hswish", pool=(3, 2), pool_stride=(2, 1), pool_padding=(1, 1, 0, 1)),
+    ConvSpec(activation="hswish", pool=(2,), pool_kind="average"),
+    FcSpec(activation="hswish"),
     FcSpec(),
     FcSpec(inputs=7, outputs=5, activation="none", lanes=16, columns=8),
 ]
@@ -51,7 +54,10 @@ def test_a_job_equals_pytorchs(spec):
     else:
         sums = functional.linear(x, w, b)
     exact = torch.from_numpy(narrow(sums.numpy().astype(np.int64), PRODUCT_FRACTION, Q8_16)).double()
-    if spec.stage.activation:
+    if spec.activation == "hswish":
+        gate = (exact + 3 * 2**16).clip(0, 6 * 2**16).div(6).round()
+        exact = (exact * gate / 2**16).round()
+    elif spec.stage.activation:
         limit = (spec.stage.activation.limit or 128) * 2**16
         slope = round(spec.stage.activation.slope * 2**16)
         # ties to even

@@ -21,6 +21,7 @@ NETWORKS = {
     "residuals of vectors": "9x1x1 flatten fc9 add@1,0 relu fc20 fc9 add@5,3 relu fc20 add@8,4 fc3",
     "limits": "2x6x5 conv3k3 relu6 pool2 flatten fc6 relu fc5 relu1.25 fc4",
     "a slope": "2x6x5 conv3k3 leaky0.01 pool2 flatten fc6 relu fc5 leaky0.01 fc4",
+    "gates": "2x6x6 conv4k3p1 hswish pool3p1s2 conv3k1 leaky0.3 conv3k2 hswish flatten fc4 relu fc3",
     "slopes": "1x8x9 conv3k3 leaky0.3to0.5 avg2x1 conv3k1 relu dw2 leaky0.25 conv5k1 leaky0.3 pool2 flatten fc3",
     "averages": "1x8x9 conv3k3 relu avg2x1 conv3k1 avg3x7 conv5k1 relu flatten fc3",
     "a global average, behind it a vector": "2x5x5 conv6k3 relu avg3 flatten fc3",

@@ -14,7 +14,7 @@ from torch.nn.utils import parametrizations, prune
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.layers.folding import deployed_module, folded
 from fabtune.golden.importers.layers.network import imported, network_of
-from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.activations import HardSwish, Relu
 from fabtune.golden.models.layers import (
     Add,
     AveragePool,
@@ -162,6 +162,8 @@ FORMS = {
     "clamp from below": (lambda x: x.clamp(min=0).flatten(1), (Relu(), Flatten())),
     "hardtanh": (lambda x: functional.hardtanh(x, 0, 2.5).flatten(1), (Relu(2.5), Flatten())),
     "in place": (lambda x: functional.relu6(x, inplace=True).flatten(1), (Relu(6), Flatten())),
+    "hard-swish": (lambda x: functional.hardswish(x).flatten(1), (HardSwish(), Flatten())),
+    "hard-swish in place": (lambda x: functional.hardswish(x, inplace=True).flatten(1), (HardSwish(), Flatten())),
     "max-pool": (lambda x: functional.max_pool2d(x, (2, 3)).flatten(1), (MaxPool((2, 3)), Flatten())),
     "overlapping": (lambda x: functional.max_pool2d(x, 3, 2).flatten(1), (MaxPool(3, 2), Flatten())),
     "beyond the map": (lambda x: functional.max_pool2d(x, 3, 2, 1).flatten(1), (MaxPool(3, 2, 1), Flatten())),
@@ -299,6 +301,11 @@ TAIL = (nn.Flatten(), nn.Linear(144, 2))
         ([nn.Conv2d(1, 4, 3), nn.LeakyReLU(-0.1), *TAIL], "1: a slope is 0 or 2**-16 to less than 1, not -0.1"),
         ([nn.Conv2d(1, 4, 3), nn.LeakyReLU(1.5), *TAIL], "1: a slope is 0 or 2**-16 to less than 1, not 1.5"),
         ([nn.Conv2d(1, 4, 3), nn.LeakyReLU(), nn.LeakyReLU(), *TAIL], "2: a leaky ReLU behind another one"),
+        (
+            [nn.Conv2d(1, 4, 3), nn.MaxPool2d(3, 1, 1), nn.Hardswish(), *TAIL],
+            "2: a hard-swish behind a max-pool has no hardware; one before it has",
+        ),
+        ([nn.Conv2d(1, 4, 3), nn.Hardswish(), nn.ReLU(), *TAIL], "2: a ReLU behind another activation has no hardware"),
         ([nn.Conv2d(1, 4, 3), nn.Hardtanh(), *TAIL], "layer 1: aten.hardtanh clips from -1.0 to 1.0, not from 0"),
         (
             [nn.Conv2d(1, 4, 3), nn.Flatten(2), nn.Linear(36, 2)],

@@ -14,7 +14,7 @@ from torch.nn import functional
 from fabtune.golden.errors import UserError
 from fabtune.golden.importers.layers.network import onnx_network
 from fabtune.golden.importers.onnx_file import LARGEST_FILE, OPSETS
-from fabtune.golden.models.activations import Relu
+from fabtune.golden.models.activations import HardSwish, Relu
 from fabtune.golden.models.layers import (
     Add,
     AveragePool,
@@ -163,6 +163,7 @@ FORMS = {
     ),
     "clip without an end": ([node("Conv", "x w b", "c"), node("Clip", "c zero", "v")], Relu()),
     "a slope": ([node("Conv", "x w b", "c"), node("LeakyRelu", "c", "v", alpha=0.1)], Relu(slope=0.1)),
+    "hard-swish": ([node("Conv", "x w b", "c"), node("HardSwish", "c", "v")], HardSwish()),
     "the usual slope": ([node("Conv", "x w b", "c"), node("LeakyRelu", "c", "v")], Relu(slope=0.01)),
 }
 CONSTANTS = {

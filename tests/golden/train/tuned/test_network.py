@@ -255,6 +255,27 @@ def test_layers_with_limits_slopes_and_padding_as_onnx():
         np.testing.assert_allclose(found, module(torch.from_numpy(values)).numpy(), rtol=1e-4, atol=1e-5)
 
 
+def test_a_hard_swish_leaves_and_returns_and_is_within_the_bound(tmp_path):
+    network = network_from("2x6x6 conv4k3p1 hswish pool2 conv6k3 hswish flatten fc3")
+    torch.manual_seed(0)
+    module = module_of(network).eval()
+    tuned, values = TunedNetwork.of(network, module), RNG.normal(0, 3, (5, 2, 6, 6)).astype(np.float32)
+    for suffix, kind in (("onnx", "onnx"), ("pt2", "pytorch")):
+        path = tmp_path / f"mine.{suffix}"
+        export(tuned, kind, path)
+        returned, own = user_network(str(path), None)
+        assert returned.layers == network.layers
+        with torch.no_grad():
+            torch.testing.assert_close(own(torch.from_numpy(values)), module(torch.from_numpy(values)))
+    integers = [StageIntegers(*map(Q4_12.from_float, (one.weight, one.bias))) for one in tuned.parameters]
+    rounded = [StageParameters(one.weight / 4096, one.bias / 4096) for one in integers]
+    tuned = replace(tuned, parameters=tuple(rounded))
+    golden = run(network.stages, integers, Q8_16.from_float(values), product_of("blas"), Narrower())[-1] / 65536
+    off = np.abs(golden - tuned.module()(torch.from_numpy(values)).detach().numpy())
+    assert (off <= logit_bound(tuned, Samples(values, np.zeros(5, np.int64)))).all()
+    assert off.max() > 0
+
+
 def test_integers_have_their_formats(tmp_path):
     tuned, tuning = tuned_by(tmp_path, drawn(Convolutional), (1, 8, 8), "instantft", "golden")
     export(tuned, "npz", tmp_path / "mine.npz")
