@@ -41,7 +41,6 @@ class BlockSettings(CampaignSettings):
         Approximate words of each bench phase.
     seconds : int
         Time limit of each equivalence proof.
-    simulator : "icarus" or "verilator"
     components : tuple of str
         Python files, each with its own sample of faults in its cells, see `faults.list_faults`; default: all cells
         together.
@@ -54,13 +53,7 @@ class BlockSettings(CampaignSettings):
 
 
 class BlockCampaign(Campaign[BlockSettings]):
-    """Faults of a block: the bench runs with all, then a longer bench and proofs with the undetected ones.
-
-    Raises
-    ------
-    UserError
-        If the simulator is missing; see also `Campaign`.
-    """
+    """Faults of a block: the bench runs with all, then a longer bench and proofs with the undetected ones."""
 
     def __init__(self, spec: Spec, settings: BlockSettings, path: Path, force: bool = False) -> None:
         require(settings.simulator)

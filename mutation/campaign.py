@@ -18,15 +18,7 @@ from .record import Record, Result, refuse_other_file
 
 @dataclass(frozen=True)
 class CampaignSettings:
-    """Settings of any campaign.
-
-    Parameters
-    ----------
-    faults : int
-        Number of faults, per component where components are given.
-    seed : int
-        Seed of the fault sample and of the stimulus.
-    """
+    """Settings of any campaign: number of faults, per component if given, and seed of fault sample and stimulus."""
 
     faults: int = 40
     seed: int = 0
@@ -36,26 +28,10 @@ Settings = TypeVar("Settings", bound=CampaignSettings)
 
 
 class Campaign(ABC, Generic[Settings]):
-    """Faults and results; `run` continues an interrupted campaign.
+    """Faults and results of design `name`; `run` continues an interrupted campaign.
 
-    Parameters
-    ----------
-    name, parameters : str, dict
-        Name and parameters of the design.
-    path : Path
-        File of the results; see `Record`.
-    force : bool
-        Ignore an existing file.
-
-    Attributes
-    ----------
-    record : Record
-        The results.
-
-    Raises
-    ------
-    UserError
-        See `Record`.
+    `path` is the file of the results; `force` ignores an existing file. Raises `UserError` for the file of another
+    campaign, see `Record`.
     """
 
     _components: tuple[str, ...]
@@ -79,15 +55,7 @@ class Campaign(ABC, Generic[Settings]):
     def run(self, on_result: Callable[[Result], None] = lambda _: None) -> list[Result]:
         """Run the remaining faults; returns all results in the order of the faults.
 
-        Parameters
-        ----------
-        on_result : callable
-            Called with each new result.
-
-        Raises
-        ------
-        UserError
-            If the bench or a rule fails without a fault.
+        `on_result` is called with each new result. Raises `UserError` if the bench or a rule fails without a fault.
         """
         samples = [
             list_faults(self._made, self._settings.faults, self._settings.seed, component)

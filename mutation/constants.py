@@ -17,16 +17,10 @@ _BOTH = _ZERO | _ONE
 def always_zero(
     registers: Mapping[int, int], gates: Mapping[int, tuple[int, int]], held: Iterable[int] = ()
 ) -> set[int]:
-    """Registers that are never 1.
+    """Registers that are never 1, by variable.
 
-    Parameters
-    ----------
-    registers : mapping of int to int
-        Next-value literals by register variable; registers start at 0.
-    gates : mapping of int to pair of int
-        Operand literals by gate variable, in topological order.
-    held : iterable of int
-        Input variables fixed at 0; all other inputs are free.
+    `registers` maps a register's variable to its next-value literal; registers start at 0. `gates` maps a gate's
+    variable to its operand literals, in topological order. Inputs in `held` are 0, all other inputs are free.
     """
     readers = defaultdict(list)
     for gate, operands in gates.items():

@@ -32,13 +32,7 @@ Stage = Callable[[int], Verdict | None]
 
 @dataclass(frozen=True)
 class CoreSettings(CampaignSettings):
-    """Settings of a core campaign.
-
-    Parameters
-    ----------
-    components : tuple of str
-        As in `BlockSettings`.
-    """
+    """Settings of a core campaign; `components` as in `BlockSettings`."""
 
     components: tuple[str, ...] = ()
 
@@ -48,12 +42,7 @@ class CoreCampaign(Campaign[CoreSettings]):
 
     Faults face the tests of `trials.exercise` and the proofs of `StepEquivalence`: the proof of steps after the
     shortest job, the proof of registers after all fast tests. Faults without a verdict are undecided: a bounded search
-    takes too long for whole cores.
-
-    Raises
-    ------
-    UserError
-        If a tool is missing, or the core has no stress tests; see also `Campaign`.
+    takes too long for whole cores. Raises `UserError` if a tool or the stress tests are missing.
     """
 
     def __init__(self, spec: CoreSpec, settings: CoreSettings, path: Path, force: bool = False) -> None:

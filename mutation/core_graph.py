@@ -40,16 +40,10 @@ class _Part:
 
 @dataclass(frozen=True)
 class StepDifferences:
-    """Differences after one step of both runs.
+    """Differences after one step of both runs, as pairs of literals.
 
-    Parameters
-    ----------
-    seen : set of pair
-        Differing outputs and memory writes.
-    after : dict of int to int
-        Mutant literals of differing next values, by register.
-    state : set of pair
-        Differing next values.
+    `seen` holds differing outputs and memory writes, `state` differing next values, `after` their mutant literals by
+    register.
     """
 
     seen: set[Pair]
@@ -58,13 +52,7 @@ class StepDifferences:
 
 
 class CoreGraph:
-    """Core with many faults, from `faults.mutants`.
-
-    Attributes
-    ----------
-    graph : Graph
-        Graph of all literals.
-    """
+    """Core with many faults, from `faults.mutants`; attribute `graph` holds all literals."""
 
     def __init__(self, design: Emitted) -> None:
         with tempfile.TemporaryDirectory(prefix="fabtune-step-") as name:
@@ -158,14 +146,7 @@ class CoreGraph:
     def miter(self, number: int, doubled: set[int], most: int | None = None) -> tuple[int, dict[int, int], set[int]]:
         """Run a mutant beside the core from two states that may differ in `doubled` registers.
 
-        Parameters
-        ----------
-        number : int
-            Number of the fault, from 1.
-        doubled : set of int
-            Registers with a second copy.
-        most : int, optional
-            Limit on the registers whose next values are included; default: all.
+        `most` limits the registers whose next values are included; by default all are.
 
         Returns
         -------

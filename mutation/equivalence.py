@@ -29,16 +29,9 @@ _MEMORY = re.compile(r"^  memory width (\d+) size (\d+)", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Result of an equivalence proof.
+    """Result of an equivalence proof: status, engine (see `prover.Proof`) and length of a distinguishing input, else 0.
 
-    Parameters
-    ----------
-    status : "equivalent", "different" or "open"
-        Open: no proof and no counterexample within the time, or a counterexample that depends on memory contents.
-    engine : str
-        Method of the proof, see `prover.Proof`.
-    cycles : int
-        Length of the shortest distinguishing input found, else 0.
+    Open: no proof and no counterexample within the time, or a counterexample that depends on memory contents.
     """
 
     status: Literal["equivalent", "different", "open"]

@@ -56,14 +56,8 @@ _MODES = {
 
 @dataclass(frozen=True)
 class CellNetlist:
-    """Flat netlist of word-level cells of a block, to put single faults into.
-
-    Parameters
-    ----------
-    emitted : Emitted
-        The emitted block, with the names of the top module and its ports.
-    text : str
-        RTLIL.
+    """Flat RTLIL of word-level cells of a block, to put single faults into, and the emitted block with its
+    port names.
     """
 
     emitted: Emitted
@@ -168,21 +162,10 @@ def _marked(match: re.Match[str]) -> str:
 
 
 def list_faults(made: CellNetlist, count: int, seed: int, component: str = "") -> list[CellFault]:
-    """Faults sampled evenly over the cells; deterministic in netlist, count, seed and component.
+    """Up to `count` faults sampled evenly over the cells; deterministic in netlist, count, seed and component.
 
-    Parameters
-    ----------
-    count : int
-        Maximum of faults.
-    seed : int
-        Seed of the sample, modulo 2**31.
-    component : str
-        Python file, ``hw/nn/mac.py``, whose cells are sampled; default: all cells.
-
-    Raises
-    ------
-    UserError
-        If no cell comes from this file, with the known files.
+    `component` limits the sample to the cells of a Python file, such as ``hw/nn/mac.py``. Raises `UserError` if no cell
+    comes from this file.
     """
     cells = "*"
     if component:

@@ -64,15 +64,10 @@ class Graph:
         return sorted(leaves)
 
     def aiger(self, output: int, registers: Mapping[int, int] | None = None) -> bytes:
-        """Cone of a literal in binary AIGER.
+        """Cone of literal `output` in binary AIGER.
 
-        Parameters
-        ----------
-        output : int
-            Literal of the output.
-        registers : mapping of int to int
-            Next-value literals by leaf variable: these leaves become registers that start at 0. All other leaves are
-            inputs.
+        `registers` maps leaf variables to next-value literals: these leaves become registers that start at 0. All other
+        leaves are inputs.
         """
         after = registers or {}
         gates, leaves = self._cone(output, after)

@@ -52,26 +52,10 @@ class Result:
 
 
 class Record:
-    """File of a campaign's results, extended with each result.
+    """File of a campaign's results, extended with each result; attribute `results` holds all by fault number.
 
-    Parameters
-    ----------
-    path : Path
-        The file, created with its folder at the first result.
-    header : dict
-        Everything the results depend on, as plain JSON under user-visible names.
-    force : bool
-        Replace an existing file.
-
-    Attributes
-    ----------
-    results : dict of int to Result
-        All results by fault number, including earlier runs.
-
-    Raises
-    ------
-    UserError
-        If the file is not a campaign record, or belongs to another campaign.
+    `header` contains everything the results depend on, as plain JSON under user-visible names. The first result creates
+    file and folder; `force` replaces an existing file. Raises `UserError` if the file is not a record of this campaign.
     """
 
     def __init__(self, path: Path, header: dict[str, Any], force: bool = False) -> None:
@@ -112,13 +96,7 @@ class Record:
 
 
 def refuse_other_file(path: Path, force: bool) -> None:
-    """Reject a file that `Record` would reject, before the netlist, which may take minutes.
-
-    Raises
-    ------
-    UserError
-        If an existing file is not a campaign record and `force` is off.
-    """
+    """Raise UserError for a file that `Record` would reject, before the netlist, which may take minutes."""
     if path.exists() and not force:
         read_record(path)
 
@@ -141,10 +119,7 @@ def judged(judge: Callable[[int], Result | None], numbers: Iterable[int]) -> Ite
 def read_record(path: Path, lines: Sequence[bytes] | None = None) -> tuple[dict[str, Any], list[Result]]:
     """Header and results of a campaign's file; `lines` are its lines, if already read.
 
-    Raises
-    ------
-    UserError
-        If the file is not a campaign record.
+    Raises `UserError` if the file is not a campaign record.
     """
     try:
         header, *rest = (json.loads(line) for line in (path.read_bytes().split(b"\n")[:-1] if lines is None else lines))
@@ -163,15 +138,7 @@ def _fault(files: list[str], **fields: Any) -> CellFault:
 
 @dataclass(frozen=True)
 class Score:
-    """Counts of a campaign's results.
-
-    Parameters
-    ----------
-    faults, killed, equivalent, undecided, survived : int
-        Number of faults, in total and by status.
-    by : dict of str to int
-        Killed faults by cause.
-    """
+    """Number of faults in total and by status, and killed faults by cause."""
 
     faults: int
     killed: int

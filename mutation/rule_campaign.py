@@ -19,29 +19,16 @@ from .record import Result, judged
 
 @dataclass(frozen=True)
 class RuleSettings(CampaignSettings):
-    """Settings of a campaign of a submodule with rules.
-
-    Parameters
-    ----------
-    seconds : int
-        Time limit of each search in a rule's proof, see `prover.prove`.
-    """
+    """Settings of a campaign with rules; `seconds` limits each search in a rule's proof, see `prover.prove`."""
 
     seconds: int = 60
 
 
 class RuleCampaign(Campaign[RuleSettings]):
-    """Faults of a submodule, each killed by a rule that it breaks.
+    """Faults of submodule `name`, see `proofs.proved_names`, each killed by a rule that it breaks.
 
     Faults are in the cells created by the submodule's own file. A mutant that satisfies all rules is equivalent if the
     formal module sets ``COMPLETE``, that is, if the rules fix every output in every cycle; otherwise it is undecided.
-
-    Parameters
-    ----------
-    name : str
-        The submodule, see `proofs.proved_names`.
-    settings, path, force
-        See `Campaign`.
     """
 
     def __init__(self, name: str, settings: RuleSettings, path: Path, force: bool = False) -> None:

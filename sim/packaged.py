@@ -19,18 +19,9 @@ from .compiled.session import Dram
 
 @dataclass(frozen=True)
 class PackagedCore:
-    """A package's core in the compiled simulator.
+    """A package's core in the compiled simulator, with the host driver, as on a board.
 
-    Parameters
-    ----------
-    spec : CoreSpec
-        From `spec.json`.
-    device : SimulatedDevice
-        Registers, memory and interrupt.
-    driver : Core
-        Host driver on the device, as on a board.
-    test : SelfTest
-        The package's self-test if it is made for simulation, else a random one.
+    `test` is the package's self-test if it is made for simulation, else a random one.
     """
 
     spec: CoreSpec

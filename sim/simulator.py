@@ -182,10 +182,7 @@ def simulate(
 def wave_format(path: Path, simulator: str) -> str:
     """Waveform format from a file extension, fst or vcd.
 
-    Raises
-    ------
-    UserError
-        For another extension, or if headers for the format are missing.
+    Raises `UserError` for another extension, or if headers for the format are missing.
     """
     kind = path.suffix.removeprefix(".").lower()
     if kind not in WAVES:
@@ -329,10 +326,7 @@ def _build_in(emitted: Emitted, simulator: str, waves: str, folder: Path) -> Non
 def compiler() -> str:
     """Path of the C++ compiler for Verilator's models.
 
-    Raises
-    ------
-    UserError
-        If compiler, make or Verilator is missing. Commands with a compiled core check this first.
+    Raises `UserError` if compiler, make or Verilator is missing. Commands with a compiled core check this first.
     """
     require("verilator")
     path = shutil.which("g++") or shutil.which("c++")
@@ -342,22 +336,7 @@ def compiler() -> str:
 
 
 def run_step(command: Sequence[str], folder: Path, env: dict[str, str], refusal: str) -> None:
-    """Run a build step.
-
-    Parameters
-    ----------
-    folder : Path
-        Working directory.
-    env : dict of str to str
-        From `environment`.
-    refusal : str
-        Prefix of the error message.
-
-    Raises
-    ------
-    UserError
-        If the step fails, with the first printed error.
-    """
+    """Run a build step in `folder`; raises UserError with prefix `refusal` and the first printed error."""
     # full path: subprocess searches its own PATH, not `env`'s
     program = shutil.which(command[0], path=env["PATH"]) or command[0]
     done = processes.run([program, *command[1:]], folder, env, merged=True)

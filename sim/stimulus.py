@@ -62,16 +62,10 @@ def two_jobs(
     words: int,
     stimulus: Callable[[AnySpec, np.random.Generator, int], dict[str, Words]],
 ) -> list[Phase]:
-    """A job after reset, then a second job without a reset.
+    """A job after reset, then a second job without a reset, with about `words` output words each.
 
-    Parameters
-    ----------
-    spec : Spec
-        Its `run` gives the expected words, its `latency` the cycles of the first job.
-    words : int
-        Approximate output words of a job.
-    stimulus : callable
-        Random input of one job, from spec, generator and number of words; empty for a source.
+    The spec's `run` gives the expected words, its `latency` the cycles of the first job. `stimulus` is the random input
+    of a job; it is empty for a source.
     """
     first, second = stimulus(spec, rng, words), stimulus(spec, rng, words)
     before, both = spec.run(first, words), spec.run(joined([first, second]), 2 * words)

@@ -51,12 +51,7 @@ Result = TypeVar("Result")
 class BenchBuffer:
     """Buffer in a bench's memory; implements `boards.host.driver.Buffer`.
 
-    Parameters
-    ----------
-    device_address : int
-        Byte address for the core.
-    array : array of uint8
-        Host copy: `flush` writes it to memory, `invalidate` reads it back.
+    `array` is the host copy: `flush` writes it to memory, `invalidate` reads it back.
     """
 
     memory: BenchMemory = field(repr=False)

@@ -18,18 +18,9 @@ from .simulator import simulate
 
 @dataclass(frozen=True)
 class Verdict:
-    """Result of a verification.
+    """Result of a verification: cycles of all bench tests, compared and differing numbers, messages.
 
-    Parameters
-    ----------
-    cycles : int
-        Simulated clock cycles of all bench tests.
-    compared, mismatches : int
-        Numbers compared with the golden model, and differing numbers.
-    failures : tuple of str
-        Failures of the bench: a hang, a broken handshake, a wrong latency.
-    differences : tuple of str
-        First mismatches.
+    `failures` are the bench's: a hang, a broken handshake, a wrong latency. `differences` are the first mismatches.
     """
 
     cycles: int

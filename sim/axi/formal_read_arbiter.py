@@ -55,14 +55,8 @@ def grants(checker: Checker, names: Sequence[str], free: Value) -> Value:
 
     Rules: ``command_rank`` (payload of the highest-ranked active requester), ``command_once`` (requester and receiver
     move together), ``command_served`` (no wait except for higher ranks, the receiver and `free`), ``command_held`` and
-    ``command_stable`` (while the set of active requesters is unchanged).
-
-    Parameters
-    ----------
-    names : sequence of str
-        Requester streams, highest rank first.
-    free : Value
-        High while the arbiter accepts commands.
+    ``command_stable`` (while the set of active requesters is unchanged). The requester streams in `names` start with
+    the highest rank; `free` is high while the arbiter accepts commands; the output stream is ``command``.
     """
     m, command = checker.m, checker.streams["command"]
     ports = [checker.streams[name] for name in names]

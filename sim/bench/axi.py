@@ -32,18 +32,7 @@ _Call = Callable[..., Awaitable[Any]]
 class AxiSurroundings:
     """One memory shared by all memory ports, and a host on the register bus.
 
-    Parameters
-    ----------
-    dut : handle
-        Top module.
-    plan : dict
-        Bench plan.
-    period : int
-        Clock period in ns.
-    stall : float
-        Probability that the bench pauses a channel in a cycle.
-    rng : Random
-        Source of the pauses.
+    `period` is the clock period in ns, `stall` the probability that the bench pauses a channel in a cycle.
 
     Attributes
     ----------

@@ -9,17 +9,7 @@ PAGE = 4096
 
 
 class HandshakeMonitor:
-    """Handshake rule: once high, `valid` stays high with the same payload until `ready` is high.
-
-    Parameters
-    ----------
-    dut : handle
-        Top module.
-    valid, ready : str
-        Wire names.
-    payload : list of str
-        Names of the wires that must stay stable.
-    """
+    """Handshake rule: once high, `valid` stays high with the same payload wires until `ready` is high."""
 
     def __init__(self, dut: Any, test: str, valid: str, ready: str, payload: list[str]) -> None:
         self.name, self._test = valid, test
@@ -48,17 +38,10 @@ class HandshakeMonitor:
 
 
 class BurstMonitor:
-    """Rules of an AXI4 memory port driven by the core: handshakes and burst shape.
+    """Rules of the AXI4 memory port with wire prefix `prefix`: handshakes and burst shape.
 
     Bursts have the bus's full width, increment, are aligned and stay within a 4 KiB page. Write data have exactly the
     announced number of beats, the last marked. At a rising interrupt, no burst is offered or outstanding.
-
-    Parameters
-    ----------
-    dut : handle
-        Top module.
-    prefix : str
-        Name prefix of the port's wires.
     """
 
     def __init__(self, dut: Any, test: str, prefix: str) -> None:

@@ -13,21 +13,10 @@ from ..phase import HOST, Phase
 
 
 def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, compared: bool = False) -> dict[str, Any]:
-    """Plan of a block's phases, for `simulator.simulate`.
+    """Plan of a block's phases, for `simulator.simulate`; `seed` determines the stalls.
 
-    Parameters
-    ----------
-    spec : Spec
-        Golden parameters: streams, buses, inputs.
-    emitted : Emitted
-        Emitted design, with its wire names.
-    phases : list of Phase
-        Inputs, and expected outputs.
-    seed : int
-        Seed of the stalls.
-    compared : bool
-        Let the bench compare all words and stop at the first mismatch. Words of the first phase are always compared
-        where a mid-phase reset discards results.
+    With `compared` the bench compares all words and stops at the first mismatch. Words of the first phase are always
+    compared where a mid-phase reset discards results.
     """
     streams = spec.streams()
     return {

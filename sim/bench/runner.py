@@ -42,25 +42,11 @@ QUIET = 32
 
 
 class Bench:
-    """A block under test, driven through a bench plan.
+    """A block under test, driven through a bench plan; attribute `cycles` counts clock cycles.
 
-    Parameters
-    ----------
-    dut : handle
-        Top module.
-    name : str
-        Test name, key of the results and part of the random seed.
-    stall : float
-        Probability that the bench pauses a stream or AXI channel in a cycle.
-    fill : bool
-        Begin each phase without taking outputs, until the inputs stall.
-
-    Attributes
-    ----------
-    plan : dict
-        Bench plan, see `plan.bench_plan`.
-    cycles : int
-        Clock cycles so far.
+    The test name is the key of the results and part of the random seed. `stall` is the probability that the bench
+    pauses a stream or AXI channel in a cycle. With `fill` each phase begins without taking outputs, until the inputs
+    stall.
     """
 
     _longest_pause: ClassVar[int] = 0

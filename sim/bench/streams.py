@@ -14,13 +14,7 @@ class MismatchError(AssertionError):
 
 
 def compare(test: str, name: str, number: int, got: list[int], expected: list[list[int]]) -> None:
-    """Compare a port's word with the expected word of the same number, if any.
-
-    Raises
-    ------
-    MismatchError
-        If they differ.
-    """
+    """Compare a port's word with the expected word of the same number, if any; raises `MismatchError`."""
     if number < len(expected) and got != expected[number]:
         raise MismatchError(f"{test}: {name}, word {number}: {got}, golden {expected[number]}")
 
@@ -40,16 +34,7 @@ class DrivenWire:
 class StreamDriver:
     """One stream: a source for an input, or a sink for an output.
 
-    Parameters
-    ----------
-    dut : handle
-        Top module.
-    name : str
-        Stream name.
-    plan : dict
-        Entry of the bench plan: direction and wire names.
-    rng : Random
-        Source of the payload while no word is offered.
+    `plan` is its entry of the bench plan, `rng` the source of the payload while no word is offered.
 
     Attributes
     ----------

@@ -24,12 +24,8 @@ _PLACES = 16
 class Shift:
     """Position of a capture within the golden words.
 
-    Parameters
-    ----------
-    start : int
-        Golden word at the first captured word; negative if the capture starts earlier.
-    agree, shared : int
-        Equal words, and words in both.
+    `start` is the golden word at the first captured word, negative if the capture starts earlier; `agree` of `shared`
+    words are equal.
     """
 
     start: int

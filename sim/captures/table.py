@@ -116,16 +116,7 @@ class Table:
         return chosen
 
     def integers(self, wire: str, width: int, rows: list[int]) -> list[int]:
-        """Bit patterns of a column as unsigned integers.
-
-        Parameters
-        ----------
-        wire : str
-            Key of `columns`.
-        width : int
-            Bits of the wire.
-        rows : list of int
-            Row indices.
+        """Bit patterns of a column, a key of `columns`, as unsigned integers of `width` bits, at row indices `rows`.
 
         Raises
         ------

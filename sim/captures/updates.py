@@ -23,15 +23,7 @@ _BEAT_NUMBER = 16
 
 @dataclass(frozen=True)
 class GoldenUpdate:
-    """A batch or step of a job.
-
-    Parameters
-    ----------
-    name : str
-        Name for messages.
-    before, after : array of uint8
-        Parameter image before and after the update.
-    """
+    """A batch or step of a job: name for messages, parameter image before and after."""
 
     name: str
     before: Bytes
@@ -42,12 +34,8 @@ class GoldenUpdate:
 class CapturedUpdate:
     """Monitor words up to the end of a batch or step.
 
-    Parameters
-    ----------
-    beats : dict of int to int
-        Last written 128-bit data, by beat number.
-    complete : bool
-        True if the end of the update was captured.
+    `beats` holds the last written 128-bit data by beat number; `complete` is True if the end of the update was
+    captured.
     """
 
     beats: dict[int, int]

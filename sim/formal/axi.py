@@ -12,17 +12,7 @@ from .checker import Checker
 
 
 class Bus(NamedTuple):
-    """Shape of a bus and its bursts.
-
-    Parameters
-    ----------
-    address : int
-        Bits of a byte address.
-    data : int
-        Bits of a beat.
-    burst : int
-        Maximum beats of a burst.
-    """
+    """Shape of a bus: bits of a byte address, bits of a beat, maximum beats of a burst."""
 
     address: int
     data: int
@@ -63,23 +53,12 @@ class Reads:
     Assumption: beats come only for accepted bursts, in order, each burst's last beat marked. Rules: `legal_bursts`, and
     ``NAME_r_room`` (always ready, at most `most` beats outstanding).
 
-    Parameters
-    ----------
-    name : str
-        Path of the port.
-    most : int
-        Maximum of outstanding beats.
-
     Attributes
     ----------
     owed : Signal
         Outstanding beats of accepted bursts.
-    new : Value
-        High in the first cycle of a burst's offer.
-    ends : Value
-        High with a burst's last beat.
-    bad : Value
-        High with a beat in error.
+    new, ends, bad : Value
+        High in the first cycle of a burst's offer; with a burst's last beat; with a beat in error.
     quiet : Value
         High while nothing is offered or outstanding.
     """
@@ -115,19 +94,10 @@ class Writes:
     ``NAME_w_whole`` (`valid` stays high within a burst), ``NAME_b_room`` (always ready, at most `most` bursts
     unanswered).
 
-    Parameters
-    ----------
-    name : str
-        Path of the port.
-    most : int
-        Maximum of unanswered bursts.
-
     Attributes
     ----------
-    new, bad, quiet : Value
-        As in `Reads`.
-    ends : Value
-        High with a burst's answer.
+    new, ends, bad, quiet : Value
+        As in `Reads`; `ends` is high with a burst's answer.
     unsent, done, taken : Signal
         Announced bursts without their last beat; unanswered bursts with all beats sent; unanswered bursts with an
         accepted address.
@@ -172,14 +142,8 @@ class Writes:
 def first_error(checker: Checker, bad: Value, response: Value, address: Value) -> None:
     """Prove a manager's ports `error` and `error_address`: they hold the first bad response.
 
-    Rules: ``error_seen`` (at once, exact code), ``error_held``, ``error_address``.
-
-    Parameters
-    ----------
-    bad : Value
-        High when a bad response is processed.
-    response, address : Value
-        Response code, and byte address of its burst.
+    Rules: ``error_seen`` (at once, exact code), ``error_held``, ``error_address``. `bad` is high when a bad response is
+    processed; `response` and `address` are its code and the byte address of its burst.
     """
     m, block = checker.m, checker.block
     first, before, place = Signal(2, name="first"), Signal(2, name="before"), Signal(len(address), name="place")

@@ -115,15 +115,9 @@ class Checker:
     def handshake(self, name: str, unless: Value | int = 0, withdrawn: Value | int = 0) -> None:
         """Check that `valid`, once high, stays high with the same payload until `ready`.
 
-        For an output this is a rule, for an input an assumption. `handshakes` covers all streams without a check of
-        their own.
-
-        Parameters
-        ----------
-        unless : Value
-            High in a cycle after which the offered word may be withdrawn or replaced.
-        withdrawn : Value
-            High in a cycle in which the previously offered word may be gone or replaced.
+        For an output this is a rule, for an input an assumption. The offered word may change after a cycle with
+        `unless` high, and in a cycle with `withdrawn` high. `handshakes` covers all streams without a check of their
+        own.
         """
         port, payload = self.streams[name], Value.cast(self.streams[name].payload)
         self._checked.add(name)
@@ -152,15 +146,14 @@ class Checker:
         drained: int = 0,
         also: Value | int = 1,
     ) -> Signal:
-        """Prove that no word is lost or invented: the difference of inputs and outputs stays within bounds.
+        """Prove that no word is lost or invented: the number of outstanding words, which is returned, stays within
+        bounds.
 
         Rules: ``NAME_made`` (every offered word is outstanding), ``NAME_lost`` (outstanding words fit the block's
         capacity; lost words stay outstanding) and, with `drained`, ``NAME_stuck`` (an idle block drains completely).
 
         Parameters
         ----------
-        name : str
-            Prefix of the rules.
         gains : iterable of (event, words)
             Words outstanding from the next cycle on.
         spends : iterable of (offer, event, words)
@@ -171,11 +164,6 @@ class Checker:
             Cycles without a gain and with all outputs ready, after which no word is outstanding.
         also : Value
             High in cycles that count for `drained`, for instance with another required input valid.
-
-        Returns
-        -------
-        Signal
-            Number of outstanding words.
         """
         m, gains, spends = self.m, list(gains), list(spends)
         owed = Signal(range(capacity + sum(words for _, words in gains) + 1), name=f"{name}_owed")
@@ -204,14 +192,8 @@ class Checker:
     ) -> Signal:
         """Prove that each word of stream `given` becomes a word of stream `taken`, see `balance`.
 
-        Parameters
-        ----------
-        capacity, drained, also : int, int, Value
-            As in `balance`.
-        only : str
-            One-bit field of both payloads: only words with this bit count, for instance the last words of packets.
-        name : str
-            Prefix of the rules, by default from `taken` and `only`.
+        With `only`, a one-bit field of both payloads, only words with this bit count, for instance the last words of
+        packets. `name` is the prefix of the rules, by default from `taken` and `only`.
         """
         ends = [self.payload(name)[only] if only else 1 for name in (given, taken)]
         return self.balance(
@@ -226,12 +208,7 @@ class Checker:
     def in_order(self, given: str, taken: str, capacity: int, fields: Iterable[str] = ()) -> None:
         """Prove that an output carries the words of an input, unchanged and in order, see `becomes`.
 
-        Parameters
-        ----------
-        capacity : int
-            Maximum of words inside.
-        fields : iterable of str
-            Fields of both payloads; by default the whole payload.
+        `fields` limits the comparison to some fields of both payloads.
         """
         names = tuple(fields)
         enters, leaves = (
@@ -243,18 +220,9 @@ class Checker:
     def becomes(self, given: str, taken: str, capacity: int, expected: Value, offered: Value) -> None:
         """Prove the mapping of input words to output words, in order. Rule ``TAKEN_in_order``.
 
-        A free input picks an arbitrary word at the input, which is then followed.
-
-        Parameters
-        ----------
-        given, taken : str
-            An input and an output with corresponding words.
-        capacity : int
-            Maximum of words inside.
-        expected : Value
-            Expected output for the word at the input, in the cycle of its transfer.
-        offered : Value
-            Value to compare, while the word is at the output.
+        A free input picks an arbitrary word at input `given`, which is then followed to output `taken`, with at most
+        `capacity` words inside. `expected` is its output value, in the cycle of the input transfer; `offered` is the
+        value to compare, while the word is at the output.
         """
         m, name = self.m, f"{taken}_in_order"
         self.ports[f"{name}_choose"] = choose = Signal(name=f"{name}_choose")
@@ -271,17 +239,10 @@ class Checker:
         self.rule(name, ~(due & self.streams[taken].valid) | (offered.as_unsigned() == word))
 
     def packets(self, name: str, least: int, most: int) -> Signal:
-        """Check packet lengths of a stream with a ``last`` flag; an assumption for inputs, a rule for outputs.
+        """Check packet lengths, `least` to `most` words, of a stream with a ``last`` flag.
 
-        Parameters
-        ----------
-        least, most : int
-            Words of the shortest and of the longest packet.
-
-        Returns
-        -------
-        Signal
-            Words of the current packet transferred so far.
+        An assumption for inputs, a rule for outputs. Returns the number of words of the current packet transferred so
+        far.
         """
         port, count = self.streams[name], Signal(range(most + 1), name=f"{name}_count")
         with self.m.If(self.moves(name)):
@@ -299,15 +260,7 @@ class Checker:
         return _all(self.streams[name].ready for name in self.outputs)
 
     def takes(self, name: str, when: Value) -> None:
-        """Prove that an input accepts a word, whatever the receivers do. Rule ``NAME_taken``.
-
-        Parameters
-        ----------
-        name : str
-            The input.
-        when : Value
-            High in cycles with guaranteed acceptance, for instance while the block is empty.
-        """
+        """Prove that an input accepts a word while `when` is high, whatever the receivers do. Rule ``NAME_taken``."""
         port = self.streams[name]
         self.rule(f"{name}_taken", ~(port.valid & when) | port.ready)
 
@@ -315,27 +268,14 @@ class Checker:
         """Prove that the block cannot hang: with all inputs valid and all outputs ready, a word moves. Rule
         ``progress``.
 
-        Parameters
-        ----------
-        within : int
-            First forbidden number of cycles without a transfer.
-        also : Value
-            High in cycles that count.
+        `within` cycles without a transfer are too many; only cycles with `also` high count.
         """
         willing = _all(self.streams[name].valid for name in self.inputs) & self.all_ready & also
         still = _all(~self.moves(name) for name in (*self.inputs, *self.outputs))
         self.passes("progress", willing & still, within)
 
     def passes(self, name: str, condition: Value, cycles: int) -> None:
-        """Prove that a condition does not hold for `cycles` cycles in succession.
-
-        Parameters
-        ----------
-        condition : Value
-            For instance: outstanding words are wanted, and none comes.
-        cycles : int
-            First forbidden number of cycles.
-        """
+        """Prove that a condition, for instance a wait, does not hold for `cycles` cycles in succession."""
         self.rule(name, ~self.lasts(f"{name}_cycles", condition, cycles))
 
     def lasts(self, name: str, condition: Value, cycles: int) -> Value:

@@ -9,21 +9,11 @@ from .checker import BROKEN
 
 
 def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: Path, preparation: list[str]) -> None:
-    """Write the counterexample of a rule.
+    """Write the counterexample of a rule: ``RULE.vcd``, ``RULE.v`` and ``RULE_tb.v`` in folder `keep`.
 
-    Parameters
-    ----------
-    folder : Path
-        Contains ``design.il``, ``model.aig``, ``model.map`` and the witness ``OUTPUT.cex``.
-    top : str
-        Module name.
-    output : int
-        Number of the rule's output.
-    keep : Path
-        Folder, created if missing, for ``RULE.vcd``, ``RULE.v`` and ``RULE_tb.v``. The test bench ends with ``$fatal``
-        in the cycle that breaks the rule, and normally otherwise.
-    preparation : list of str
-        Yosys commands that derive the module of ``model.map`` from ``design.il``.
+    The test bench ends with ``$fatal`` in the cycle that breaks the rule, and normally otherwise. `folder` contains
+    ``design.il``, ``model.aig``, ``model.map`` and the witness ``OUTPUT.cex``; `preparation` holds the Yosys commands
+    that derive the module of ``model.map`` from ``design.il``.
     """
     keep.mkdir(parents=True, exist_ok=True)
     witness = (folder / f"{output}.cex").read_text(encoding="utf-8").splitlines()

@@ -17,16 +17,10 @@ _GRACE = 60
 
 
 def localize(folder: Path, cycles: int, seconds: int) -> bool:
-    """Write the logic that determines a model's output; returns True if the result may be provable.
+    """Write the logic that determines the output of model `WHOLE`, an and-inverter graph, to `PART`.
 
-    Parameters
-    ----------
-    folder : Path
-        Contains the model in file `WHOLE`, an and-inverter graph with a single output; the result goes to `PART`.
-    cycles : int
-        Cycles in which the output must stay 0. A counterexample within them leaves no result.
-    seconds : int
-        Search time; at its end the result covers the cycles so far.
+    The output must stay 0 for `cycles` cycles: a counterexample within them leaves no result. When the `seconds` of the
+    search end, the result covers the cycles so far. Returns True if the result may be provable.
     """
     search = [f"read_aiger {WHOLE}", "strash", "scleanup", "&get", f"&gla -F {cycles} -T {seconds}"]
     said = run_abc(folder, [*search, "&gla_derive", "&put", f"write_aiger {PART}"], seconds + _GRACE)

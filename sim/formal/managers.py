@@ -17,22 +17,13 @@ from .inside import parts_of
 
 
 class ReadEdge:
-    """Bus side of an `AxiRead`.
+    """Bus side of an `AxiRead`, the block or a submodule of it.
 
     Rules in addition to `Reads`: ``NAME_room`` (requested and stored beats fit the FIFO), ``NAME_bursts_open`` and
     ``NAME_bursts_kept`` (stored bursts are those offered and outstanding), ``NAME_r_over`` (no burst after `stop` or an
     error), ``NAME_r_hold`` (no new burst in a cycle of `hold`), ``NAME_r_beyond`` (no burst beyond the last address: an
     error instead), ``NAME_r_idle`` (`idle` only with nothing offered or outstanding), ``NAME_r_idle_rises`` (`idle`
     soon after `stop` or an error, once nothing is offered or outstanding).
-
-    Parameters
-    ----------
-    checker : Checker
-        Checker of the whole design.
-    name : str
-        Path of the bus.
-    manager : AxiRead
-        The block or a submodule of it.
 
     Attributes
     ----------
@@ -73,22 +64,12 @@ class ReadEdge:
 
 
 class WriteEdge:
-    """Bus side of an `AxiWrite`.
+    """Bus side of an `AxiWrite`; attributes `memory` and `over` as in `ReadEdge`.
 
     Rules in addition to `Writes`: ``NAME_bursts_open``, ``NAME_bursts_taken`` and ``NAME_bursts_kept`` (stored bursts
     are those offered and outstanding), ``NAME_w_over``, ``NAME_w_hold``, ``NAME_w_beyond``, ``NAME_w_idle``,
     ``NAME_w_idle_rises`` as in `ReadEdge`, ``NAME_w_sends`` (beats of an announced burst are offered, even after
     `stop`).
-
-    Parameters
-    ----------
-    checker, name, manager
-        As in `ReadEdge`, for an `AxiWrite`.
-
-    Attributes
-    ----------
-    memory, over
-        As in `ReadEdge`.
     """
 
     def __init__(self, checker: Checker, name: str, manager: Any) -> None:

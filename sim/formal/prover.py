@@ -53,15 +53,14 @@ class Proof:
 
     Parameters
     ----------
+    rule : str
     status : "proved", "broken" or "open"
         Open: neither a proof nor a counterexample within the time limit.
     engine : str
         Method of the proof: ``signal correspondence``, ``8-induction``, or ``reachability``, which finds and checks an
         inductive invariant.
-    seconds : float
-        Run time.
-    cycles : int
-        Length of the counterexample; 0 without one.
+    seconds, cycles : float, int
+        Run time, and length of the counterexample; 0 without one.
     """
 
     rule: str
@@ -109,10 +108,7 @@ def prove(
 def design_of(checker: Checker, emit_src: bool = False) -> tuple[str, list[str]]:
     """RTLIL of a checker with its handshake rules, for `prove_text`, and the names of its rules.
 
-    Parameters
-    ----------
-    emit_src : bool
-        Keep the Python source lines of each cell.
+    `emit_src` keeps the Python source lines of each cell.
     """
     checker.handshakes()
     names = [name.removeprefix(BROKEN) for name in checker.ports if name.startswith(BROKEN)]
@@ -130,18 +126,10 @@ def prove_text(
     large: bool = False,
     processes: int | None = None,
 ) -> Iterator[Proof]:
-    """Prove rules of a design given as RTLIL.
+    """Prove rules of a design given as RTLIL; options as in `prove`.
 
-    Parameters
-    ----------
-    text : str
-        Design with top module `TOP` and an output ``broken_RULE`` for each rule.
-    rules, among : list of str
-        Rules to prove, and all rules in the order of the outputs.
-    cut, seconds, keep, large
-        See `prove`.
-    processes : int, optional
-        Parallel proofs, by default one per processor core.
+    The top module is `TOP`, with an output ``broken_RULE`` for each rule. `among` lists all rules in the order of the
+    outputs. `processes` proofs run in parallel, by default one per processor core.
     """
     with tempfile.TemporaryDirectory(prefix="fabtune-proof-") as name:
         folder = Path(name)
@@ -230,18 +218,9 @@ def _merge(folder: Path, seconds: int) -> None:
 
 
 def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool = False) -> Proof:
-    """Prove that an output of the and-inverter graph ``model.aig`` is never high.
+    """Prove that an output of the and-inverter graph ``model.aig`` in `folder` is never high.
 
-    Parameters
-    ----------
-    folder : Path
-        Contains the graph, and perhaps a graph of merged registers; a counterexample goes to ``OUTPUT.cex``.
-    output : int
-        Output number.
-    rule : str
-        Name for the result.
-    seconds, large
-        See `prove`.
+    A graph of merged registers is used if present; a counterexample goes to ``OUTPUT.cex``. Limits as in `prove`.
     """
     witness, reduced, plain = (folder / f"{output}{end}" for end in (".cex", ".aig", "_plain.aig"))
     start = time.monotonic()

@@ -13,14 +13,10 @@ class ObservedBatch:
 
     Attributes
     ----------
-    labels, samples : Signal
-        Labels and complete samples of the incoming batch.
-    row : Signal
-        Rows of the incoming sample.
-    closed : Signal
-        High once the batch's last label is in.
-    begins : Value
-        High for one cycle when the batch of `labels` samples is complete.
+    labels, samples, row : Signal
+        Labels and complete samples of the incoming batch, and rows of the incoming sample.
+    closed, begins : Signal, Value
+        High once the batch's last label is in; high for one cycle when the batch of `labels` samples is complete.
     """
 
     def __init__(self, checker: Checker, spec: AdapterSpec) -> None:

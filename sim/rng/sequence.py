@@ -51,14 +51,8 @@ def sequence(checker: Checker, spec: Source, replays: bool) -> None:
     """Rules ``sequence`` (golden word of the position, after any load, mark or replay) and ``scan`` (a load scans out
     the old state).
 
-    A load shorter than the state has no golden position: the rules then resume with the next complete load.
-
-    Parameters
-    ----------
-    spec : Source
-        Spec of the block; its `spec.period` positions become a table.
-    replays : bool
-        The block has inputs `replay` and `mark`.
+    A load shorter than the state has no golden position: the rules then resume with the next complete load. `replays`
+    tells that the block has inputs `replay` and `mark`.
     """
     m, port, load = checker.m, checker.streams["o"], checker.streams["load"]
     words = spec.run({}, spec.period)["o"]
@@ -103,15 +97,7 @@ def sequence(checker: Checker, spec: Source, replays: bool) -> None:
 
 
 def frozen(checker: Checker, bits: int, word: int) -> None:
-    """Rule ``frozen``: a loaded state of 0 stays 0, its word is repeated until the next load.
-
-    Parameters
-    ----------
-    bits : int
-        Bits of the state.
-    word : int
-        Word of state 0.
-    """
+    """Rule ``frozen``: a loaded state of 0 stays 0; its word `word` is repeated until the next load."""
     m, load = checker.m, checker.streams["load"]
     zeros, stands = Signal(range(bits + 1), name="zeros_loaded"), Signal(name="stands_at_zero")
     with m.If(checker.moves("load")):

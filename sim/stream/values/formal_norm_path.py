@@ -20,14 +20,8 @@ SPEC = NormPathSpec(lanes=8, columns=8, rows=16, wide_rows=4, sums=4, norm_lanes
 class _Walk:
     """Position in the rows of both sides: unit by unit through each row, to the end of the last row.
 
-    Parameters
-    ----------
-    begin, moves : Value
-        Start of an operation; end of a unit.
-    last : Value
-        Index of a row's last unit.
-    rows : Value
-        Number of rows of both sides.
+    `begin` and `moves` are high at the start of an operation and at the end of a unit; `last` is the index of a row's
+    last unit, `rows` the number of rows of both sides.
     """
 
     def __init__(self, checker: Checker, name: str, begin: Value, moves: Value, last: Signal, rows: Value) -> None:
