@@ -15,13 +15,7 @@ from ..nn.arithmetic.forward import StageIntegers
 
 
 class Converter:
-    """Conversion with rounding half to even and saturation.
-
-    Attributes
-    ----------
-    clipped : int
-        Values outside their format so far.
-    """
+    """Conversion with rounding half to even and saturation; `clipped` counts values outside their format."""
 
     def __init__(self) -> None:
         self.clipped = 0

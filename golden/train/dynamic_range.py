@@ -52,21 +52,10 @@ class StageRange:
 def dynamic_range(
     network: Network, module: NetworkModule, parameters: Parameters, samples: Samples | None
 ) -> tuple[int, list[StageRange]]:
-    """Ranges of a network's float tensors, with counts of saturated integers.
+    """Number of sample values outside Q8.16, and the range of each stage.
 
-    Parameters
-    ----------
-    module : NetworkModule
-        The network with its weights.
-    parameters : tuple of StageParameters
-        The same weights with batch norm folded, see `models.folding.folded`.
-
-    Returns
-    -------
-    int
-        Values of the samples outside Q8.16; 0 without samples.
-    list of StageRange
-        One range per stage.
+    `module` has the network's float weights, `parameters` the same weights with batch norm folded, see
+    `models.folding.folded`. Without samples only parameters are measured.
     """
     ranges: list[StageRange] = []
     integers, converter = [], Converter()
@@ -104,13 +93,7 @@ BOUND = 2.0 ** (Q8_16.width - Q8_16.fraction - 1)
 
 
 def samples_advice(parts: Sequence[Samples], scale: float = 1.0) -> str | None:
-    """Advice on samples outside Q8.16; None where all fit.
-
-    Parameters
-    ----------
-    scale : float
-        Factor by which the samples are already multiplied.
-    """
+    """Advice on samples outside Q8.16, which are already multiplied by `scale`; None where all fit."""
     converter, largest = Converter(), 0.0
     for samples in parts:
         if len(samples) and samples.inputs.dtype != np.uint8:
@@ -138,13 +121,7 @@ def parameters_advice(where: str, clipped: int, count: int, largest: float) -> s
 
 
 def stages_advice(titles: Sequence[str], parameters: Parameters) -> Iterator[str]:
-    """Advice on each stage with parameters outside Q4.12.
-
-    Parameters
-    ----------
-    titles : sequence of str
-        Layer name of each stage.
-    """
+    """Advice on each stage with parameters outside Q4.12; `titles` are the stages' layer names."""
     for number, (title, stage) in enumerate(zip(titles, parameters, strict=True)):
         converter = Converter()
         converter.stages((stage,))

@@ -15,19 +15,12 @@ def rate_factors(schedule: str, epochs: int, batches: int) -> NDArray[np.float64
     """Factor of the learning rate for each batch, (epochs * batches,).
 
     ``linear`` falls from 1 to 0, ``cosine`` falls by half a period; the first batch after the run would have 0.
-    ``step:N:F`` multiplies by F after each N epochs.
-
-    Parameters
-    ----------
-    schedule : str
-        One of `SCHEDULES`.
-    epochs, batches : int
-        Number of epochs; batches of an epoch.
+    ``step:N:F`` multiplies by F after each N epochs. `batches` is the number per epoch.
 
     Raises
     ------
     UserError
-        If the schedule is unknown or its numbers are out of range.
+        If the schedule is unknown or a number is out of range.
     """
     count = epochs * batches
     done = np.arange(count) / max(count, 1)

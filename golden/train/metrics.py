@@ -19,15 +19,7 @@ Guessing among n classes costs only ln n, and the hardware's logits in Q8.16 dif
 
 
 class DivergedError(UserError):
-    """Error of a run that has diverged.
-
-    Parameters
-    ----------
-    happened : str
-        Run, step and loss.
-    remedy : str
-        Advice to the user.
-    """
+    """Error of a diverged run: `happened` tells run, step and loss, `remedy` advises the user."""
 
     def __init__(self, happened: str, remedy: str) -> None:
         super().__init__(f"{happened}; {remedy}")
@@ -35,16 +27,9 @@ class DivergedError(UserError):
 
 
 def refuse_diverged(loss: float, what: str, remedy: str) -> None:
-    """Raise an error if a run has diverged.
+    """Refuse a run with a diverged mean cross entropy.
 
-    Parameters
-    ----------
-    loss : float
-        Mean cross entropy.
-    what : str
-        Run and step, such as ``fine-tuning diverged in step 3``.
-    remedy : str
-        Advice, such as ``lower the rate``.
+    `what` tells run and step, as ``fine-tuning diverged in step 3``; `remedy` is advice, as ``lower the rate``.
 
     Raises
     ------

@@ -33,12 +33,7 @@ PretrainProgress = Callable[[float, float], None]
 class Pretraining:
     """Settings of pre-training with plain gradient descent.
 
-    Parameters
-    ----------
-    rate : float
-        Learning rate for the mean loss of a batch.
-    seed : int
-        Seed of the initial weights and of the sample order.
+    `rate` is for the mean loss of a batch, `seed` for the initial weights and the sample order.
 
     Raises
     ------
@@ -81,15 +76,10 @@ def pretrain(
     progress: PretrainProgress | None = None,
     start: nn.Module | None = None,
 ) -> nn.Module:
-    """Train a network before fine-tuning; the module returned is in evaluation mode.
+    """Trained copy of a network's module, in evaluation mode.
 
-    Parameters
-    ----------
-    progress : callable, optional
-        See `PretrainProgress`.
-    start : torch.nn.Module, optional
-        A user's or a transformer's module, trained from its own weights with its own dropout; not modified. By default
-        the described network with PyTorch's initial weights.
+    `start` is a user's or a transformer's module, trained from its own weights with its own dropout. The default is the
+    described network with PyTorch's initial weights.
 
     Raises
     ------
@@ -137,15 +127,10 @@ def pretrained(
     progress: PretrainProgress | None = None,
     start: nn.Module | None = None,
 ) -> tuple[nn.Module, Path]:
-    """Pre-train a network, or load the cached result for equal network, samples, settings and start.
+    """Pre-trained module in evaluation mode, and its file; cached for equal network, samples, settings and start.
 
-    Returns
-    -------
-    module : torch.nn.Module
-        In evaluation mode.
-    path : Path
-        Cached weights, with the accuracy on the samples, see `accuracy_of`. The file name holds a digest of network,
-        samples, settings, start, this module's source and PyTorch's version.
+    The file has the weights and the accuracy on the samples, see `accuracy_of`. Its name holds a digest of network,
+    samples, settings, start, this module's source and PyTorch's version.
     """
 
     def make(path: Path) -> None:
@@ -172,7 +157,7 @@ def pretrained(
 
 
 def accuracy_of(path: Path) -> float:
-    """Fraction of its pre-training samples that a network classifies correctly, read from the file of `pretrained`."""
+    """Fraction of the pre-training samples that a network classifies correctly, from the file of `pretrained`."""
     return float(load_saved(path)[1]["accuracy"])
 
 

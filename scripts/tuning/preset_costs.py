@@ -22,22 +22,10 @@ def preset_fits(transformer: IntegerTransformer) -> list[TransformerFit]:
 
 
 def preset_costs(transformer: IntegerTransformer, lengths: tuple[int, ...], first: int = 0) -> list[dict[str, Any]]:
-    """Cost of a step on each preset.
+    """Cost of a step on each preset, for a transformer's shapes and formats and the tokens of each sentence.
 
-    Parameters
-    ----------
-    transformer : IntegerTransformer
-        Shapes and formats.
-    lengths : tuple of int
-        Tokens of each sentence.
-    first : int
-        See `StepCost`.
-
-    Returns
-    -------
-    list of dict
-        ``core``, ``preset``, ``array``, ``refusal``; without a refusal the figures of `step_figures` too, ``dsps``,
-        ``boards`` and ``longest_sentence``.
+    ``core``, ``preset``, ``array``, ``refusal``; without a refusal the figures of `step_figures` too, ``dsps``,
+    ``boards`` and ``longest_sentence``. For `first` see `StepCost`.
     """
     return [_described(fit, transformer, lengths, first) for fit in preset_fits(transformer)]
 
@@ -47,18 +35,9 @@ def measured_step(
 ) -> dict[str, Any]:
     """Cycles of a step on the compiled RTL of a preset, by operation, with the cost model's.
 
-    Parameters
-    ----------
-    transformer, lengths
-        See `preset_costs`.
-    stage : callable
-        Called with the name of each part of the work at its start.
-
-    Returns
-    -------
-    dict
-        ``core``, ``preset``, ``cycles``, ``model`` and ``operations``, each with ``name``, ``kind``, ``bound``,
-        ``cycles`` and ``model``; the last has the cycles outside all operations.
+    ``core``, ``preset``, ``cycles``, ``model`` and ``operations``, each with ``name``, ``kind``, ``bound``, ``cycles``
+    and ``model``; the last has the cycles outside all operations. `stage` is called with the name of each part of the
+    work.
 
     Raises
     ------

@@ -23,12 +23,8 @@ from ..own_network import OwnNetwork
 class SavedRun:
     """A run, a network, or a run whose network was moved.
 
-    Parameters
-    ----------
-    run : Path, optional
-        File or folder of `fabtune tune`, or a delta file.
-    model, weights, shape
-        See `OwnNetwork`; by default from the run's file.
+    `run` is a file or folder of `fabtune tune`, or a delta file. For `model`, `weights` and `shape` see `OwnNetwork`;
+    the default is the run's file.
     """
 
     run: Path | None
@@ -41,14 +37,9 @@ class SavedRun:
         return Run.load(self.run) if self.run else None
 
     def load(self, run: Run | None, known: Shape | None = None) -> tuple[Network, nn.Module, TunedNetwork]:
-        """Network, its module with the weights before tuning, and the tuned network.
+        """Network, module with the weights before tuning, and the tuned network.
 
-        Parameters
-        ----------
-        run : Run, optional
-            From `read`.
-        known : tuple of int, optional
-            Shape of a sample, if options, run and model do not name it.
+        `run` is from `read`; `known` is the shape of a sample, if options, run and model do not name it.
 
         Raises
         ------

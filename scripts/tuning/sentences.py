@@ -70,16 +70,10 @@ def selection_of(options: Mapping[str, Any], settings: ZoSettings) -> Selection:
 
 
 def worded(path: Path, task: TextTask, prompt: str | None, sparse: bool) -> SentenceModel:
-    """Model with a head of label words or of prompts.
+    """Model of `read_model` with a head of label words or of prompts.
 
-    Parameters
-    ----------
-    path : Path
-        See `read_model`.
-    prompt : str, optional
-        "label-words" or "sentences"; by default label words if model and task have them.
-    sparse : bool
-        True if sensitive weights are tuned; the gradients of a classifier by prompts choose them.
+    `prompt` is "label-words" or "sentences"; by default label words if model and task have them. `sparse` tuning needs
+    prompts: the gradients of a classifier by prompts choose the sensitive weights.
 
     Raises
     ------
@@ -113,18 +107,10 @@ def sentence_job(
     array: tuple[int, int],
     masking: Callable[[int, int], object],
 ) -> SentenceTuning:
-    """Fine-tuning job of a sentence classifier.
+    """Fine-tuning job of a sentence classifier from a model's path, see `read_model`.
 
-    Parameters
-    ----------
-    path : Path
-        Of the model, see `read_model`.
-    objective : callable
-        Makes the float model, whose gradients choose sensitive weights.
-    array : tuple of int
-        Lanes and columns of the core's array.
-    masking : callable
-        See `FineTuning`.
+    `objective` makes the float model, whose gradients choose sensitive weights. `array` is lanes and columns of the
+    core's array; for `masking` see `FineTuning`.
 
     Raises
     ------

@@ -65,12 +65,7 @@ class TransformerCost:
     measure: str | None = None
 
     def run(self, stage: Callable[[str], None] = lambda _: None) -> dict[str, Any]:
-        """All figures of the report.
-
-        Parameters
-        ----------
-        stage : callable
-            Called with the name of each part of a simulation at its start.
+        """All figures of the report; `stage` is called with the name of each part of a simulation.
 
         Raises
         ------
@@ -105,10 +100,7 @@ class TransformerCost:
 def shapes_workload(settings: Mapping[str, Any]) -> ShapesWorkload:
     """Workload of a sweep: a transformer by its shapes, and the sentences of a step.
 
-    Parameters
-    ----------
-    settings : dict
-        ``network`` or ``model`` as of `fabtune cost`, ``sentences`` and ``tokens``.
+    Settings are ``network`` or ``model`` as of `fabtune cost`, ``sentences`` and ``tokens``.
 
     Raises
     ------

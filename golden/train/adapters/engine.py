@@ -18,7 +18,7 @@ Tensors = dict[str, NDArray[np.generic]]
 
 
 class Engine(Protocol):
-    """Fine-tuning of one network with one method."""
+    """Fine-tuning of a network with one method."""
 
     @property
     def saturations(self) -> int:
@@ -31,26 +31,16 @@ class Engine(Protocol):
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
         """Take a gradient step on a batch and return the logits before the step, float32 (n, classes).
 
-        Parameters
-        ----------
-        indices : array of int, (n,)
-            Cache entries of the samples.
-        factor : float
-            Factor of the learning rate, see `rate_factors`.
+        `indices` (n,) are the samples' cache entries, `factor` multiplies the learning rate, see `rate_factors`.
         """
 
     def validate(self, samples: Samples, indices: Integers) -> Floats:
         """Logits of a batch that is not trained on, (n, classes), by the parameters before the next step of `batch`."""
 
     def end_epoch(self, loss: float, validated: bool = False) -> float:
-        """End an epoch and return its loss; an integer engine returns its own loss instead.
+        """End an epoch and return the loss: the argument, or an integer engine's own.
 
-        Parameters
-        ----------
-        loss : float
-            Sum over the samples.
-        validated : bool
-            True if the loss is that of the validation samples after the epoch.
+        `loss` is a sum over samples: of the epoch, or if `validated` of the validation after the epoch.
         """
 
     def logits(self, samples: Samples) -> Floats:

@@ -155,13 +155,7 @@ def method_of(name: str) -> Method:
 
 @dataclass(frozen=True)
 class AdapterShape:
-    """Dimensions of one adapter: B (outputs x rank) times A (rank x inputs).
-
-    Parameters
-    ----------
-    stage : int
-        Stage whose input the adapter reads.
-    """
+    """Dimensions of an adapter of the input of a stage: B (outputs x rank) times A (rank x inputs)."""
 
     stage: int
     inputs: int

@@ -207,15 +207,7 @@ class AdapterResult:
 
 
 def engine_of(network: Network, module: nn.Module, settings: AdapterSettings, samples: int) -> Engine:
-    """Engine for a pre-trained network.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Pre-trained; not modified.
-    samples : int
-        Number of tuning samples: the entries of the forward cache.
-    """
+    """Engine for a pre-trained module, which is not modified; `samples` is the number of cache entries."""
     method = method_of(settings.method)
     shapes = adapter_shapes(network, method, settings.rank)
     rng = np.random.default_rng([settings.seed, 1])
@@ -243,12 +235,10 @@ def tune(
     before: float | None = None,
     engine: Engine | None = None,
 ) -> AdapterResult:
-    """Fine-tune a network.
+    """Fine-tune a pre-trained module, which is not modified.
 
     Parameters
     ----------
-    module : torch.nn.Module
-        Pre-trained; not modified.
     progress : callable, optional
         Called after each epoch.
     watch : bool
@@ -314,18 +304,8 @@ def tune(
 class AdapterTuning:
     """Fine-tuning run with gradients, by any engine; used like the zeroth order's `FineTuning`.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Pre-trained; not modified.
-
-    Attributes
-    ----------
-    engine : Engine
-        From `engine_of`; holds the trained parameters.
-    stages : tuple of StageTensors
-    state : dict of str to Tensor
-        The user's tensors before tuning, by name.
+    The pre-trained module is not modified; `engine` holds the trained parameters, `state` the user's tensors before
+    tuning.
     """
 
     def __init__(self, network: Network, module: nn.Module, task: Task, settings: AdapterSettings) -> None:

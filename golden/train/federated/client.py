@@ -14,12 +14,9 @@ from .message import Message
 
 @dataclass(frozen=True)
 class ClientTask:
-    """Work of one client in one round, assigned by the server.
+    """Work of a client in a round, assigned by the server.
 
-    Parameters
-    ----------
-    position : int
-        Position of the client's first perturbation; no two clients of a round share a perturbation.
+    `position` is the client's first perturbation; clients of a round share no perturbation.
     """
 
     round: int
@@ -48,14 +45,9 @@ class FederatedClient(Protocol):
 
 
 class Client:
-    """Client with a model and samples of its own.
+    """Client with a model, equal to the server's at the start and tuned in place, and with samples.
 
-    Parameters
-    ----------
-    model : FederatedModel
-        Equal to the server's at the start; tuned in place.
-    samples : LabelledSamples
-        Samples of the client; their number is its share in the average.
+    The number of samples is the client's share in the average.
     """
 
     def __init__(self, model: FederatedModel, samples: LabelledSamples) -> None:
@@ -77,10 +69,7 @@ class Client:
     def synchronise(self, total: Totals) -> None:
         """Set the weights to the server's in one pass, after any number of missed rounds.
 
-        Parameters
-        ----------
-        total : tuple of Tensor
-            Sum of all moves of the server since the start.
+        `total` is the sum of all moves of the server since the start.
         """
         moved = self.model.total(self._moves)
         self.model.apply((total[0] - self._synchronised[0] - moved[0], total[1] - self._synchronised[1] - moved[1]))

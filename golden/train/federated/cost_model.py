@@ -41,17 +41,12 @@ def part_flops(network: Network, stage: int) -> tuple[int, int]:
 
 
 def saving(network: Network, stage: int, second: int) -> float:
-    """Predicted ratio of forward work without a cut to forward work with a cut, at equal noise.
+    """Predicted ratio of forward work without a cut to forward work with a cut, at equal noise; `second` is P2.
 
     Steps along random directions add noise, which grows with the number of parameters per direction. With d1 and d2
     parameters in both parts, the noise is proportional to (d1 + d2 / P2) / P1, and the work is P1 (fw1 + P2 fw2). A cut
     is useful if most parameters but little work follow. If the second part has much of the gradient, a cut saves more
     than predicted, because the first part's projected gradients lack the second part's noise.
-
-    Parameters
-    ----------
-    second : int
-        P2.
     """
     second_part = sum(layer.parameters for layer in network.stages[stage:])
     return saved((network.parameters - second_part, second_part), part_flops(network, stage), second)
@@ -81,18 +76,10 @@ def step_flops(flops: tuple[int, int], config: FederatedConfig) -> int:
 def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: FederatedConfig) -> int:
     """Peak memory of a zeroth-order client in bytes: weights, activations and scalars, float32.
 
-    The batch is always stored. While a layer runs, its output and all inputs of this and later layers are stored; views
+    The batch is always stored. While a layer runs, the output and all inputs of this and later layers are stored; views
     cost nothing. While the second part runs, the intermediate output of one perturbation sign is stored for the
-    following perturbations. MeZO is `cut` = 0 with P1 = P2 = 1.
-
-    Parameters
-    ----------
-    cut : int
-        Layers of the first part.
-    shape : tuple of int
-        Shape of one sample.
-    config : FederatedConfig
-        Gives the batch, P1 and P2.
+    following perturbations. `cut` is the number of layers of the first part; MeZO is `cut` = 0 with P1 = P2 = 1.
+    `shape` is that of a sample.
     """
     values = [torch.zeros(config.batch, *shape)]
     reads = module.reads if isinstance(module, NetworkModule) else chain(len(module))

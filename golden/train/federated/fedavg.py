@@ -64,7 +64,7 @@ def fedavg(
     Parameters
     ----------
     module : nn.Module
-        Pre-trained; has the server's weights at the end. Parameters that do not require gradients are frozen.
+        Pre-trained; has the server's weights at the end. Parameters without `requires_grad` are frozen.
     config : FederatedConfig
         Uses rounds, clients, fraction, steps, batch, rate and seed.
     owned, test, progress

@@ -58,14 +58,9 @@ class FederatedModel(Protocol):
         """Add a sum of moves to the weights in one pass."""
 
     def step(self, inputs: Any, labels: Any, position: int) -> tuple[Scalars, float]:
-        """Run one step (FedSPZO, algorithm 1) from a position on, and update the weights.
+        """Run a step (FedSPZO, algorithm 1) from a position on, and update the weights.
 
-        Returns
-        -------
-        Scalars
-            Scalars of the update, as in the message.
-        float
-            Mean of all evaluated losses.
+        Returns the scalars of the update, as in the message, and the mean of all evaluated losses.
 
         Raises
         ------

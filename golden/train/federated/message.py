@@ -39,17 +39,7 @@ _CHECK = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class Message:
-    """Message of a client after a round.
-
-    Parameters
-    ----------
-    position : int
-        Position of the first perturbation.
-    share : int
-        Weight in the average of clients.
-    first, second : int
-        P1 and P2.
-    """
+    """Message of a client after a round, with P1 (`first`), P2 (`second`) and the fields of the module's table."""
 
     round: int
     client: int

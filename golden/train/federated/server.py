@@ -28,17 +28,7 @@ from .message import Message
 
 @dataclass
 class Round:
-    """State of a round.
-
-    Parameters
-    ----------
-    tasks : dict of int to ClientTask
-        Tasks of the sampled clients.
-    messages : dict of int to Message
-        Accepted messages by client.
-    refused : list of str
-        Refused messages: sender and reason.
-    """
+    """State of a round: tasks and accepted messages by client, and refused messages with sender and reason."""
 
     tasks: dict[int, ClientTask]
     messages: dict[int, Message] = field(default_factory=dict)
@@ -51,14 +41,7 @@ class Round:
 
 
 class Server:
-    """Server with the global model.
-
-    Parameters
-    ----------
-    model : FederatedModel
-        Pre-trained; tuned in place.
-    shares : sequence of int
-        Weight in the average of every client.
+    """Server with the global model, pre-trained and tuned in place; `shares` are the clients' weights in the average.
 
     Raises
     ------
@@ -80,10 +63,7 @@ class Server:
     def receive(self, data: bytes, sender: str) -> Message:
         """Receive a message of the current round; messages may arrive in any order.
 
-        Parameters
-        ----------
-        sender : str
-            Sender for the record; the client named in the message may be wrong.
+        `sender` is for the record; the client named in the message may be wrong.
 
         Raises
         ------
@@ -152,14 +132,9 @@ class Server:
 
 
 def average(sums: Sequence[Tensor], shares: Sequence[int]) -> Tensor:
-    """Weighted average of int32 tensors in exact integers, rounded half to even.
+    """Weighted average of int32 tensors of equal shape in exact integers, rounded half to even.
 
-    Parameters
-    ----------
-    sums : sequence of Tensor
-        Tensors of equal shape.
-    shares : sequence of int
-        Weights; their sum is below 2**31.
+    The sum of `shares`, the weights, must be below 2**31.
     """
     whole = sum(shares)
     scaled = [share * tensor.numpy().astype(np.int64) for tensor, share in zip(sums, shares, strict=True)]

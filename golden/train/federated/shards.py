@@ -15,13 +15,9 @@ Some = TypeVar("Some", bound=LabelledSamples)
 def shards(samples: Some, clients: int, alpha: float, seed: int) -> list[Some]:
     """Samples of each client: each class is divided in proportions from a Dirichlet distribution (non-IID clients).
 
-    Every sample belongs to one client. A client without samples gets one from the largest.
-
-    Parameters
-    ----------
-    alpha : float
-        Concentration, above 0. At 0.1 most clients have one or two classes, at 100 all have similar shares. Infinity
-        distributes samples evenly, whatever their class (IID).
+    Every sample belongs to one client. A client without samples gets one from the largest. `alpha` is the
+    concentration: at 0.1 most clients have one or two classes, at 100 all have similar shares. Infinity distributes
+    samples evenly, whatever their class (IID).
 
     Raises
     ------

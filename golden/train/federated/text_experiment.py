@@ -47,12 +47,7 @@ LORA = FirstOrder(
 class TextExperiment(FederatedExperiment):
     """Federations on a transformer, see `FederatedExperiment`; a stage is the operation after the cut.
 
-    Parameters
-    ----------
-    integers : TransformerModel
-        The sentence model in the hardware's integers.
-    classifier : callable, optional
-        Makes the same model in float, for LoRA.
+    `integers` is the sentence model in the hardware's integers, `classifier` makes the same model in float, for LoRA.
     """
 
     sentences: SentenceModel
@@ -150,7 +145,7 @@ def best_cut(model: TransformerModel, work: Integers, second: int) -> int:
 
 
 def cut_named(network: Transformer, name: str) -> int:
-    """Number of an operation, by its name or by the name of the layer that starts with it.
+    """Number of an operation, by name or by the name of the layer in which it is the first.
 
     Raises
     ------
@@ -168,19 +163,10 @@ def cut_named(network: Transformer, name: str) -> int:
 def sensitive_places(
     classifier: TextClassifier, task: TextTask, share: float, generic: Path | None, names: Mapping[TensorName, str]
 ) -> dict[TensorName, Integers]:
-    """Indices of the weights with the largest sensitivity to generic text, the only weights that clients tune
-    (Meerkat).
+    """Indices of the weights with the largest sensitivity to generic text, the only tuned weights (Meerkat).
 
-    The server chooses without reading any client's sentences.
-
-    Parameters
-    ----------
-    share : float
-        Share of each linear layer's weights.
-    generic : Path, optional
-        See `TextObjective`.
-    names : mapping of (int, str) to str
-        See `places_of`.
+    The server chooses without reading any client's sentences. `share` is the share of each linear layer's weights; for
+    `names` see `places_of`.
 
     Raises
     ------

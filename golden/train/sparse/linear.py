@@ -249,11 +249,7 @@ def quantise(flat: Tensor) -> tuple[Tensor, Tensor]:
     """NF4 codes and scales of weights.
 
     Thresholds are compared exactly; a weight at a threshold gets the lower code. A block of zeros has scale 0, codes 0.
-
-    Parameters
-    ----------
-    flat : Tensor (weights,)
-        Floats; the last block is padded with zeros.
+    The last block is padded with zeros.
 
     Returns
     -------
@@ -300,24 +296,15 @@ def sparsify(
 ) -> list[nn.Parameter]:
     """Replace the layers in a mask by `SparseLinear`, freeze all other parameters, and return the sensitive weights.
 
-    Parameters
-    ----------
-    module : nn.Module
-        Changed in place, layer by layer: no memory for a second copy is needed. A layer that occurs several times is
-        replaced everywhere.
-    dtype, unpacked
-        Arguments of `SparseLinear`.
-
-    Returns
-    -------
-    list of Parameter
-        Sensitive weights in the order of the module's layers, for the optimiser.
+    The module is changed in place, layer by layer, without memory for a second copy. A layer that occurs several times
+    is replaced everywhere. The sensitive weights are in the order of the module's layers. `dtype` and `unpacked` are
+    arguments of `SparseLinear`.
 
     Raises
     ------
     UserError
-        If the mask is empty, or has a layer that is not in `masks.linears` or is the module itself; the module then
-        stays unchanged. Also as `SparseLinear` does.
+        If the mask is empty, or has a layer outside `masks.linears` or the module itself; the module then stays
+        unchanged. Also as `SparseLinear` does.
     """
     layers = linears(module)
     if not mask:

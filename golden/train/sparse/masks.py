@@ -21,10 +21,10 @@ Mask = dict[str, Tensor]
 
 
 def linears(module: nn.Module) -> dict[str, nn.Linear]:
-    """Fully connected layers by name, each with a weight that no other layer shares.
+    """Fully connected layers by name, each with an unshared weight.
 
-    A layer that occurs twice has its first name. An output layer that shares its weight with the embedding is left out:
-    splitting the layer would break the sharing.
+    A repeated layer has its first name. An output layer with the embedding's weight is left out: splitting the layer
+    would break the sharing.
     """
     owners = Counter(id(weight) for layer in module.modules() for weight in layer.parameters(recurse=False))
     layers = {name: layer for name, layer in module.named_modules() if isinstance(layer, nn.Linear)}
@@ -45,26 +45,16 @@ def count_of(weights: int, fraction: float) -> int:
 
 
 def squared_gradients(module: nn.Module, losses: Iterable[Callable[[], Tensor]]) -> dict[str, Tensor]:
-    """Sum of the squared gradients of the weights of `linears` over losses.
+    """Sum over losses of the squared gradients of the weights of `linears`, float32 in the weights' shapes, by layer
+    name.
 
     If each loss is the negative log likelihood of one sample, the sum is the diagonal of the empirical Fisher matrix
-    times the number of samples (equation 8). If each loss is the mean over a batch, the sum is that of squared mean
+    times the number of samples (equation 8). With the mean over a batch as loss, the sum is that of squared mean
     gradients: less work, and the samples' common direction has more weight than their scatter.
 
-    The module is not changed: no gradients remain, and `requires_grad` is restored. For no dropout and fixed batch norm
-    the caller sets `eval()`.
-
-    Parameters
-    ----------
-    module : nn.Module
-        Parameters need not require gradients.
-    losses : iterable of callable
-        Each returns a scalar with a graph; iterated once.
-
-    Returns
-    -------
-    dict of str to Tensor of float32, in the shape of the weight
-        By layer name; zeros if no loss depends on the layer. The caller removes layers to leave out of a mask.
+    Losses are iterated once; each returns a scalar with a graph. A layer without influence on the losses has zeros. The
+    module is not changed: no gradients remain, and `requires_grad` is restored. For no dropout and fixed batch norm the
+    caller sets `eval()`.
 
     Raises
     ------
@@ -109,12 +99,8 @@ def _requiring(weights: list[Tensor]) -> Iterator[None]:
 def sensitive(scores: dict[str, Tensor], fraction: float = 0.001) -> Mask:
     """Mask of the weights with the highest scores in each layer; among equal scores lower indices come first.
 
-    Parameters
-    ----------
-    scores : dict of str to Tensor
-        By layer: `squared_gradients`, or the magnitudes of the weights, the paper's "weight outliers".
-    fraction : float
-        Fraction of each layer's weights, see `count_of`.
+    Scores are `squared_gradients`, or magnitudes of the weights, the paper's "weight outliers". For `fraction` see
+    `count_of`.
 
     Raises
     ------

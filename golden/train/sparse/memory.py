@@ -21,15 +21,7 @@ _SCALE_BYTES = BLOCK_BYTES - BLOCK // 2
 
 @dataclass(frozen=True)
 class Inventory:
-    """Number of parameters of a model, by kind.
-
-    Parameters
-    ----------
-    layers : mapping of str to int
-        Number of weights of each linear layer.
-    others : int
-        Number of all other parameters.
-    """
+    """Number of weights of each linear layer by name, and of all other parameters."""
 
     layers: Mapping[str, int]
     others: int
@@ -119,17 +111,9 @@ def llama2_7b() -> Inventory:
 
 
 def rows(inventory: Inventory | None = None, fraction: float = 0.001) -> list[dict[str, str | float]]:
-    """Table of a model's memory by parts; by default Llama2-7B with the paper's figures.
+    """Table of a model's memory by parts: `what`, `bytes`, `GB` (10**9), `GiB` (2**30) and `paper`.
 
-    Parameters
-    ----------
-    fraction : float
-        Fraction of sensitive weights in each layer.
-
-    Returns
-    -------
-    list of dict
-        `what`, `bytes`, `GB` (10**9), `GiB` (2**30) and `paper`.
+    The default is Llama2-7B with the paper's figures; `fraction` is the share of sensitive weights in each layer.
     """
     paper = ("13.5 GiB", "3.4 GiB") if inventory is None else ("", "")
     inventory = inventory or llama2_7b()

@@ -36,13 +36,7 @@ PRECISIONS = ("float32", "bfloat16")
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """Tokenised sentences in groups of similar length.
-
-    Parameters
-    ----------
-    parts : tuple of (dict of str to Tensor (n, tokens), Tensor (n,))
-        Tokens and labels of each group.
-    """
+    """Tokenised sentences in groups of similar length: tokens (n, tokens) and labels (n,) of each group."""
 
     parts: tuple[tuple[dict[str, Tensor], Tensor], ...]
 

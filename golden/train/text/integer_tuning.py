@@ -136,15 +136,9 @@ def wording_of(delta: Delta) -> Wording | None:
 def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
     """Tensors of the user's file as the hardware computed them, and the head.
 
-    Word embeddings, and tensors that the network does not read, stay as they are. If a row of token types is added to
-    the positions, the file's positions are changed by the updates alone.
-
-    Parameters
-    ----------
-    sentences : SentenceModel
-        The folder's model with the prompts of the delta.
-    state : mapping of str to Tensor
-        The user's file.
+    Word embeddings, and tensors outside the network, stay as they are. If a row of token types is added to the
+    positions, the file's positions are changed by the updates alone. `sentences` is the folder's model with the prompts
+    of the delta, `state` the user's file.
 
     Raises
     ------

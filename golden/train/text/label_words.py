@@ -93,19 +93,9 @@ class Wording:
         return text, spans
 
     def tokens_of(self, tokenizer: Any, sentences: Sequence[Sentence], most: int) -> tuple[Integers, int]:
-        """Tokens of texts, and the number of texts that were cut.
+        """Tokens of texts, (n, tokens) with -1 after the last token, and the number of cut texts.
 
-        Parameters
-        ----------
-        most : int
-            Largest number of tokens of a text. In a longer text the longer sentence is cut at its end.
-
-        Returns
-        -------
-        tokens : array of int, (n, tokens)
-            Padded with -1 after the last token.
-        cut : int
-            Texts that were cut.
+        `most` limits the tokens of a text. In a longer text the longer sentence is cut at the end.
 
         Raises
         ------

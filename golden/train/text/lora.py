@@ -18,12 +18,7 @@ _QUERIES_AND_VALUES = {"query", "value", "q_proj", "v_proj", "q_lin", "v_lin"}
 class LoraLinear(nn.Module):
     """Linear layer with a parallel adapter: ``y = layer(x) + B A x`` (Hu et al., 2021, with alpha = rank).
 
-    Parameters
-    ----------
-    layer : nn.Linear
-        Frozen.
-    generator : torch.Generator
-        Draws A; B starts at 0.
+    The layer is frozen. `generator` draws A; B starts at 0.
     """
 
     def __init__(self, layer: nn.Linear, rank: int, generator: torch.Generator) -> None:

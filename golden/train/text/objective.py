@@ -25,14 +25,9 @@ _LEAST = 12
 
 
 class TextObjective:
-    """A transformer on a few-shot task; implements `zo.finetune.Objective`.
+    """A transformer, moved to `default_device`, on a few-shot task; implements `zo.finetune.Objective`.
 
-    Parameters
-    ----------
-    module : TextClassifier
-        Moved to `default_device`.
-    generic : Path, optional
-        Text file with passages separated by empty lines, for the generic mask of sensitive weights.
+    `generic` is a text file with passages separated by empty lines, for the generic mask of sensitive weights.
     """
 
     def __init__(self, module: TextClassifier, task: TextTask, generic: Path | None = None) -> None:

@@ -156,11 +156,8 @@ class SentenceModel:
 def read_model(path: Path) -> tuple[LanguageModel, Any]:
     """Language model and tokenizer.
 
-    Parameters
-    ----------
-    path : Path
-        A folder with ``config.json``, ``model.safetensors`` and ``tokenizer.json``, as `transformers` saves it, or a
-        ``.gguf`` file.
+    `path` is a folder with ``config.json``, ``model.safetensors`` and ``tokenizer.json``, as `transformers` saves it,
+    or a ``.gguf`` file.
 
     Raises
     ------
@@ -173,16 +170,8 @@ def read_model(path: Path) -> tuple[LanguageModel, Any]:
 
 
 def sentence_model(path: Path, prompts: Sequence[str], wording: Wording | None = None) -> SentenceModel:
-    """Classifier from a language model.
-
-    Parameters
-    ----------
-    path : Path
-        See `read_model`.
-    prompts : sequence of str
-        One per class.
-    wording : Wording, optional
-        Template and label words instead of the prompts.
+    """Classifier from a language model, see `read_model`, with prompts, one per class, or with template and label
+    words.
 
     Raises
     ------

@@ -61,12 +61,8 @@ class Texts:
 class TextTask:
     """Few-shot task.
 
-    Parameters
-    ----------
-    prompts : tuple of str
-        A typical sentence of each class; empty for pairs of sentences.
-    wording : Wording, optional
-        Template and label words, for a model with a language-model head.
+    `prompts` are a typical sentence of each class, empty for pairs of sentences. `wording` has template and label
+    words, for a model with a language-model head.
     """
 
     name: str

@@ -38,12 +38,7 @@ def logit_bound(tuned: TunedNetwork, samples: Samples, at_once: int = 100) -> ND
 def accuracy_bound(bound: NDArray[np.float64], logits: NDArray[np.floating]) -> float:
     """Largest difference of both accuracies: the fraction of samples whose two largest logits are too close.
 
-    Parameters
-    ----------
-    bound : array, (n, classes)
-        From `logit_bound`.
-    logits : array, (n, classes)
-        Golden's.
+    `bound` is from `logit_bound`, `logits` are golden's, both (n, classes).
     """
     ordered = np.sort(logits, axis=1)
     return float(np.mean(ordered[:, -1] - ordered[:, -2] <= 2 * bound.max(axis=1)))

@@ -39,16 +39,9 @@ from .run_file import Run, tensors_of
 
 @dataclass(frozen=True, eq=False)
 class LowRankAdapter:
-    """Adapter: B A times the flattened input of a stage.
+    """Adapter: B (outputs, rank) times A (rank, inputs) times the flattened input of a stage.
 
-    Parameters
-    ----------
-    stage : int
-        Stage whose input the adapter reads.
-    a : array of float64, (rank, inputs)
-    b : array of float64, (outputs, rank)
-    skips : bool
-        True: added to the logits. False: added to the output of the stage's layer, before residual and activation.
+    If it `skips` it is added to the logits, else to the output of the stage's layer, before residual and activation.
     """
 
     stage: int
@@ -86,12 +79,7 @@ class TunedNetwork:
 
     @classmethod
     def of(cls, network: Network, module: nn.Module, run: Run | None = None) -> TunedNetwork:
-        """Network of a run, or without a run the network before tuning.
-
-        Parameters
-        ----------
-        module : nn.Module
-            The user's module, with the weights before tuning.
+        """Network of a run, or without a run the network before tuning; `module` has the weights before tuning.
 
         Raises
         ------
@@ -175,15 +163,12 @@ class TunedNetwork:
     def job(self, rank: int = 1) -> Job:
         """Golden's integer job with the logits of the tuned network.
 
-        Parameters
-        ----------
-        rank : int
-            Classes of each adapter of a tuned last layer, as in the generated core.
+        For a tuned last layer, `rank` is the number of classes per adapter, as in the generated core.
 
         Raises
         ------
         UserError
-            If the network has adapters that the integers do not support.
+            If the network has adapters without integer support.
         """
         network, last = self.network, self.network.stages[-1]
         if self.tuned_layer:

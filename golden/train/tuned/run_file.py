@@ -150,14 +150,8 @@ def run_metadata(
 ) -> dict[str, str]:
     """Start of a run: network, weights, samples and versions, by the keys of `Run.metadata`.
 
-    Parameters
-    ----------
-    model, weights : str
-        Reference of the network; file of its weights, empty where the model contains them.
-    shape, scale
-        Of a sample.
-    stages, state
-        Tensors before tuning, by the user's names.
+    `model` is the network's reference, `weights` the file of weights, empty if the model contains them. `shape` and
+    `scale` are those of a sample, `stages` and `state` the tensors before tuning by the user's names.
     """
     return {
         "layout": LAYOUT,
@@ -181,12 +175,8 @@ def by_title(
 ) -> dict[str, NDArray[np.generic]]:
     """Trained tensors of an adapter engine by the user's names; integers become float32 values.
 
-    Parameters
-    ----------
-    state : mapping of str to Tensor
-        The user's tensors before tuning.
-    tensors : mapping of str to array
-        From `Engine.tensors`: ``adapter.STAGE.a``, ``layer.STAGE.weight``, or by a layer's number.
+    `state` has the user's tensors before tuning. `tensors` are from `Engine.tensors`: ``adapter.STAGE.a``,
+    ``layer.STAGE.weight``, or by a layer's number.
     """
     weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     named: dict[str, NDArray[np.generic]] = {}

@@ -125,16 +125,9 @@ class Delta:
         format: Format,
         moves: Iterable[tuple[int, int]],
     ) -> Delta:
-        """Sum of the moves of a run.
+        """Sum of the moves of a run: position and coefficient of each update, `ZerothOrder.moves` of all steps.
 
-        Parameters
-        ----------
-        tensors : mapping of str to Tensor
-            Tuned tensors; only names and shapes are used.
-        base, source, format
-            See the class.
-        moves : iterable of (int, int)
-            Position and coefficient of each update: `ZerothOrder.moves` of all steps.
+        Only names and shapes of `tensors` are used; for `base`, `source` and `format` see the class.
         """
         shapes = tuple((name, tuple(tensor.shape)) for name, tensor in tensors.items())
         return cls(source, format, shapes, base, source.accumulate(moves).numpy())
@@ -142,10 +135,7 @@ class Delta:
     def applied(self, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """New tensors of a state with the updates added, bit for bit as after the run.
 
-        Parameters
-        ----------
-        state : mapping of str to Tensor
-            The base: at least the tuned tensors. Other tensors are passed on.
+        The state has at least the tuned tensors of the base; other tensors are passed on.
 
         Raises
         ------

@@ -258,10 +258,8 @@ class FineTuning:
     def run(self, progress: StepProgress | None = None, watch: int = 0) -> ZoResult:
         """Run all steps.
 
-        Parameters
-        ----------
-        watch : int
-            Steps between two tests on held-out samples; 0 tests only after the last step.
+        `watch` is the number of steps between tests on held-out samples; with 0 the only tests are before and after the
+        run.
 
         Raises
         ------
@@ -293,12 +291,7 @@ class FineTuning:
         return self.objective.held_out_loss()
 
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
-        """Sum of the updates so far.
-
-        Parameters
-        ----------
-        run : mapping of str to str
-            Metadata of the run's start.
+        """Sum of the updates so far; `run` is metadata of the run's start.
 
         Raises
         ------

@@ -87,10 +87,8 @@ class IntegerRun(ABC):
     def run(self, progress: StepProgress | None = None, watch: int = 0) -> ZoResult:
         """Run all steps.
 
-        Parameters
-        ----------
-        watch : int
-            Steps between two tests on held-out samples; 0 tests only after the last step.
+        `watch` is the number of steps between tests on held-out samples; with 0 the only tests are before and after the
+        run.
         """
         curve = [(0, self.accuracy())]
         losses: list[float] = []
@@ -232,11 +230,7 @@ def step_orders(
 ) -> tuple[list[StepOrder], StepSettings]:
     """Samples, labels and rate of each step, and the settings with a shift for this rate.
 
-    Parameters
-    ----------
-    labels : array of int, (samples,)
-    rate : float
-        Learning rate of the mean loss.
+    `labels` are (samples,), `rate` is for the mean loss.
     """
     batches = list(schedule.indices(len(labels)))
     sizes = [len(indices) for indices in batches]
@@ -367,12 +361,7 @@ def core_settings(settings: ZoSettings) -> ZoSettings:
 
 
 def check_settings(settings: ZoSettings, samples: int) -> None:
-    """Refuse settings that a core's integers cannot run.
-
-    Parameters
-    ----------
-    samples : int
-        Number of samples to tune on.
+    """Refuse settings that a core's integers cannot run on a number of samples.
 
     Raises
     ------

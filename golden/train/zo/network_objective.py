@@ -21,10 +21,7 @@ _SCORED = 256
 class NetworkObjective:
     """A pre-trained network on a task; implements `zo.finetune.Objective`.
 
-    Parameters
-    ----------
-    module : nn.Module
-        Set to evaluation mode (no dropout, fixed batch norm) and moved to `default_device`.
+    The module is set to evaluation mode (no dropout, fixed batch norm) and moved to `default_device`.
     """
 
     def __init__(self, module: nn.Module, task: Task) -> None:

@@ -164,18 +164,11 @@ class ZerothOrder(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float | Tensor]) -> float:  # type: ignore[override]
-        """Evaluate the loss along `queries` perturbations and update the parameters once.
+        """Evaluate the loss along `queries` perturbations, update the parameters once, and return the mean of all
+        losses.
 
-        Parameters
-        ----------
-        closure : callable
-            Returns the loss; called without gradients. Within a step it must use the same samples and the same dropout
-            masks.
-
-        Returns
-        -------
-        float
-            Mean of all evaluated losses; one-sided, the loss before the step.
+        One-sided, the loss before the step is returned. The closure returns the loss and is called without gradients.
+        Within a step it must use the same samples and the same dropout masks.
 
         Raises
         ------
@@ -269,14 +262,9 @@ class ZerothOrder(Optimizer):
 
 
 class MeZO(ZerothOrder):
-    """MeZO (Malladi et al., 2023): Gaussian perturbations, drawn again at every use.
+    """MeZO (Malladi et al., 2023): Gaussian perturbations from a seed, drawn again at every use.
 
-    Parameters
-    ----------
-    seed : int
-        Seed of the numbers.
-    **settings
-        Keyword arguments of `ZerothOrder`.
+    `settings` are keyword arguments of `ZerothOrder`.
     """
 
     def __init__(self, params: ParamsT, *, seed: int = 0, **settings: Unpack[ZerothOrderOptions]) -> None:
@@ -286,14 +274,8 @@ class MeZO(ZerothOrder):
 class PeZO(ZerothOrder):
     """PeZO: perturbations from the hardware's periodic generators.
 
-    Parameters
-    ----------
-    source : PezoSpec, PoolSpec or ScaleSpec, optional
-        The generator; by default the paper's 31 generators of 8 bits.
-    lanes, fraction
-        Arguments of `Periodic`.
-    **settings
-        Keyword arguments of `ZerothOrder`.
+    The default source is the paper's 31 generators of 8 bits. `lanes` and `fraction` are arguments of `Periodic`,
+    `settings` are keyword arguments of `ZerothOrder`.
     """
 
     def __init__(

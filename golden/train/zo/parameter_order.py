@@ -104,12 +104,8 @@ class ArrayOrder:
     def tuned(self, tensors: Sequence[Tensor], source: PerturbationSource, total: Integers) -> list[Tensor]:
         """Tensors in Q4.12 after a sum of updates, with the types of the inputs, as the core tunes them.
 
-        Parameters
-        ----------
-        tensors : sequence of Tensor
-            Weight and bias of all stages before the updates, in the `shapes`.
-        total : array (times, n) of int; with a cut (2, times, n)
-            Sum of updates in `golden.zo.deltas.DELTA`.
+        `tensors` are weight and bias of all stages before the updates, in the `shapes`. `total` is in
+        `golden.zo.deltas.DELTA`, (times, n), with a cut (2, times, n).
         """
         arrays = [tensor.detach().cpu().double().numpy() for tensor in tensors]
         stages = tuple(StageParameters(*pair) for pair in zip(arrays[::2], arrays[1::2], strict=True))

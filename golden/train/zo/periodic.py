@@ -147,7 +147,7 @@ class Periodic(Perturbations):
     def directions(self, weights: int) -> int:
         """Number of consecutive perturbations of a vector before the first repeats.
 
-        It bounds the dimensions that they span, as do the numbers of the base.
+        This number, and the length of the base, bound the dimensions of their span.
         """
         return self.spec.period // gcd(self.spec.period, self.span(weights))
 
@@ -156,16 +156,10 @@ class Periodic(Perturbations):
         self._table(flat.dtype, flat.device).add_(flat, position, offset, coefficient)
 
     def accumulate(self, steps: Iterable[tuple[int, int]]) -> Tensor:
-        """Sum of integer multiples of perturbations as one short table, the argument of `table_of`.
+        """Sum of integer multiples of perturbations as a short table (times, n), the argument of `table_of`.
 
-        Parameters
-        ----------
-        steps : iterable of (int, int)
-            Position and coefficient of each perturbation; the order has no effect.
-
-        Returns
-        -------
-        Tensor (times, n) of int32, modulo 2**32, with `fraction_bits` fraction bits
+        Steps are position and coefficient of each perturbation, in any order. The sum is int32 modulo 2**32, with
+        `fraction_bits` fraction bits.
         """
         coefficients: defaultdict[int, int] = defaultdict(int)
         for position, coefficient in steps:

@@ -17,14 +17,7 @@ from .optimiser import ZerothOrder
 
 @dataclass(frozen=True)
 class Schedule:
-    """Steps and batches of a run.
-
-    Parameters
-    ----------
-    batch : int
-        Samples of a step; the last step of an epoch takes the remainder.
-    seed : int
-        Seed of the sample order.
+    """Steps and batches of a run; the last step of an epoch takes the remainder. `seed` decides the sample order.
 
     Raises
     ------
@@ -59,12 +52,7 @@ def descend(
 ) -> Iterator[float]:
     """Take the steps of a schedule and yield the loss of each, see `ZerothOrder.step`.
 
-    Parameters
-    ----------
-    closure_of : callable
-        Maps the sample indices of a step to a closure that returns their loss.
-    samples : int
-        Number of samples.
+    `closure_of` maps the sample indices of a step to a closure that returns their loss.
 
     Raises
     ------

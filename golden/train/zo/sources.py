@@ -22,7 +22,7 @@ from ...errors import UserError
 class Perturbations(ABC):
     """Source of perturbations for an optimiser.
 
-    Its ``repr`` contains everything on which the numbers depend: sources with equal ``repr`` give equal numbers.
+    The ``repr`` contains everything on which the numbers depend: sources with equal ``repr`` give equal numbers.
     """
 
     @abstractmethod
@@ -33,14 +33,8 @@ class Perturbations(ABC):
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
         """Add a multiple of a part of a perturbation, in place, without a temporary of the perturbation's size.
 
-        Parameters
-        ----------
-        flat : Tensor (weights,)
-            Contiguous, on any device.
-        position : int
-            Position of the perturbation, at least 0.
-        offset : int
-            Index of the number added to ``flat[0]``.
+        `flat` (weights,) is contiguous, on any device. The number at index `offset` of the perturbation at `position`
+        (0 or more) is added to ``flat[0]``.
         """
 
     def draw(
@@ -169,16 +163,11 @@ class Rademacher(Independent):
 
 @dataclass(frozen=True)
 class Uniform(Independent):
-    """Uniform numbers without scaling to a Gaussian's modulus (PeZO, table 3).
+    """Uniform numbers in [-half_width, half_width), without scaling to a Gaussian's modulus (PeZO, table 3).
 
     In [-1, 1) a perturbation is sqrt(3) times shorter than a Gaussian perturbation: with equal settings, steps are
     three times shorter and training is slower. With the integers of a b-bit generator, `half_width` = 2**(b - 1),
     perturbations are so long that training collapses.
-
-    Parameters
-    ----------
-    half_width : float
-        Numbers are in [-half_width, half_width).
     """
 
     half_width: float = 1.0

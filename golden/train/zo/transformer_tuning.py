@@ -254,19 +254,12 @@ def base_error(
 def with_delta(model: TransformerModel, delta: Delta, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:
     """Parameters of a transformer with the updates of a delta, in the format of the products.
 
-    Parameters
-    ----------
-    model : TransformerModel
-        The base. Tuned tensors, tiles and the period of words are the delta's.
-    delta : Delta
-        In a `TileOrder`.
-    names : mapping of (int, str) to str
-        Name of each tensor.
+    `model` is the base; tuned tensors, tiles and the period of words are the delta's. `names` are the tensors' names.
 
     Raises
     ------
     UserError
-        If the delta is of another base, or has another order.
+        If the delta is of another base, or not in the `TileOrder` of the model.
     """
     order = delta.order
     if not isinstance(order, TileOrder):
@@ -327,12 +320,8 @@ def check_transformer_settings(settings: ZoSettings, samples: int) -> None:
 def places_of(mask: Mask, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:
     """Indices of a mask's weights, by tensor of the normal form.
 
-    Parameters
-    ----------
-    mask : Mask
-        By layer name of a `TextClassifier`, where the user's model is ``encoder``.
-    names : mapping of (int, str) to str
-        Name of each tensor in the user's file, which may put a prefix before the model's name.
+    The mask names layers of a `TextClassifier`, where the user's model is ``encoder``. `names` are the tensors' names
+    in the user's file, perhaps with a prefix.
 
     Raises
     ------

@@ -19,12 +19,9 @@ CHUNK = 1 << 16
 
 
 class Weights(ABC):
-    """Vector of parameters that moves along perturbations in place.
+    """Vector of parameters, moved along perturbations in place.
 
-    Parameters
-    ----------
-    tensors : sequence of Tensor
-        Floating-point and contiguous; flattened and concatenated they are the vector.
+    Tensors are floating-point and contiguous; flattened and concatenated they are the vector.
     """
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
