@@ -1,8 +1,8 @@
-"""Mapping of adapters and of a sample's record onto the core's memories.
+"""Mapping of adapters and records onto the core's memories.
 
-Adapters take their inputs, and a record keeps all stages' outputs, in *words*: `lanes` values of one tensor. Adapters
-whose rank leaves half of the columns idle take two words of their input in a cycle, and four where it leaves three
-quarters of 16. What adapters take in a cycle is a *row*.
+A *word* is `lanes` values of a tensor; adapters read their inputs, and a record holds all stages' outputs, in words. A
+*row* is the input of a cycle: a word, two words where the rank leaves half of the columns idle, or four where it leaves
+three quarters of 16 columns idle.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from ..nn.array.mapping import Mapping
 from .adapters import AdapterSizes, Tuned, last_layer_sizes
 
 SCALES = 4
-"""Most NF4 blocks, and so scales, that a word of a record has a part of."""
+"""Most NF4 blocks, and thus scales, in a word of a record."""
 BEAT_PARAMETERS = 8 * BEAT // Q4_12.width
-"""Parameters of a beat, and so the most of a class and adapter in B, which has one for each."""
+"""Parameters of a beat: the largest rank, as an entry of B takes a beat."""
 _PAIRED_ENTRIES = 16
-"""Least entries of B, classes x adapters, of which the logit head takes two at once."""
+"""Fewest entries of B, classes x adapters, for a logit head with two classes a cycle."""
 ZERO_CODE = 7
-"""The NF4 code of 0: pads a record's words."""
+"""NF4 code of 0, the padding of a record's words."""
 
 
 @dataclass(frozen=True)
 class Word:
-    """Part of a tensor that is processed at once.
+    """Part of a tensor, processed in a cycle.
 
     Parameters
     ----------
     first, count : int
-        First value, and number of values; other lanes are zero.
+        First value and number of values; other lanes are 0.
     block : int
         NF4 block of the first value, counted over all tensors of a record.
     borders : tuple of int
-        The lanes at which the next block begins, and the one after that.
+        First lanes of the further blocks.
     """
 
     first: int
@@ -56,20 +56,18 @@ class Word:
 
 @dataclass(frozen=True)
 class AdapterMapping:
-    """Adapters from stages' inputs to the logits, and the records that the forward cache keeps.
+    """Adapters from stages' inputs to the logits, and the records of the forward cache; sizes as `RecordSizes`.
 
     Parameters
     ----------
     forward : Mapping
         The frozen network.
     first : int
-        The first stage whose input has an adapter; all later ones have one, too.
-    rank : int
-        Rank of every adapter.
+        Index of the first stage with an adapter at its input; all later stages have one.
     tunes : "adapters", "layer" or "biases"
-        Adapters as above, or those of `last_layer`, which tune the last layer's weights and biases, or its biases.
+        These adapters, or the adapters that tune the last layer's weights and biases, or its biases.
     loss : str
-        See `nn.loss`; with ``mse`` an adapter reads the sample, which is the target.
+        See `nn.loss`; ``mse`` needs an adapter that reads the sample, which is the target.
     """
 
     forward: Mapping
@@ -104,17 +102,17 @@ class AdapterMapping:
         tunes: Literal["adapters"] | Tuned = "adapters",
         loss: Loss = "cross_entropy",
     ) -> AdapterMapping:
-        """Map a network and its adapters; parameters as of `Mapping` and of this class."""
+        """Mapping of a network and its adapters; parameters as of `Mapping` and of this class."""
         return cls(Mapping.of(network, lanes, columns, byte_inputs, pairs="frozen"), first, rank, tunes, loss)
 
     @property
     def lanes(self) -> int:
-        """Inputs that are multiplied at once."""
+        """Inputs of the array in a cycle."""
         return self.forward.lanes
 
     @property
     def columns(self) -> int:
-        """Outputs that are computed at once."""
+        """Outputs of the array in a cycle."""
         return self.forward.columns
 
     @property
@@ -124,7 +122,7 @@ class AdapterMapping:
 
     @property
     def labels(self) -> int:
-        """Labels that a sample can have, see `nn.loss.labels_of`."""
+        """Number of labels, see `nn.loss.labels_of`."""
         stages = self.forward.network_stages
         return labels_of(self.loss, self.forward.name, stages[0].inputs, stages[-1].biases)
 
@@ -159,13 +157,13 @@ class AdapterMapping:
 
     @property
     def batch_words(self) -> tuple[tuple[Word, ...], ...]:
-        """Words of a record that a batch needs: the adapters' inputs and the base logits."""
+        """Words of a record for a batch: the adapters' inputs and the base logits."""
         return self.record_words[self.first_record :]
 
     @cached_property
     def first_record(self) -> int:
-        """Number of the first stage whose outputs a batch needs."""
-        return min((one for own in self.tensors for one in own if one >= 0), default=len(self.blocks) - 1)
+        """Index of the first stage whose outputs a batch needs."""
+        return min((stage for read in self.tensors for stage in read if stage >= 0), default=len(self.blocks) - 1)
 
     @property
     def scales(self) -> int:
@@ -174,26 +172,20 @@ class AdapterMapping:
 
     @cached_property
     def packed_at_once(self) -> int:
-        """Values of a record that are packed in a cycle.
-
-        Two on an array of 16 columns whose words of a new sample are fewer than the values of its record.
-        """
+        """Values packed in a cycle: two on 16 columns if a sample has fewer words than its record has values."""
         values = sum(count * length for count, length in self.blocks)
         return 2 if self.columns >= 16 and values > self.forward.cycles else 1
 
     @cached_property
     def loads_apart(self) -> bool:
-        """Whether samples are loaded beside records, and scales beside codes, a word each: in rows of four words."""
+        """Whether samples, codes and scales are loaded as parallel streams: with rows of four words."""
         return self.words_per_cycle == 4 and self.takes_sample
 
     # -- adapters --------------------------------------------------------------------------------------------------
 
     @property
     def tensors(self) -> tuple[Tensors, ...]:
-        """Inputs of the adapters: numbers of the stages whose outputs each reads, -1 for the sample.
-
-        Adapters that read the constant alone are not among them.
-        """
+        """Inputs of each adapter: indices of stages, -1 for the sample; empty if adapters read the constant alone."""
         stages = self.forward.network_stages
         if self.tunes == "adapters":
             return tuple(stage.source for stage in stages[self.first :])
@@ -202,11 +194,11 @@ class AdapterMapping:
     @property
     def takes_sample(self) -> bool:
         """Whether an adapter reads the sample."""
-        return any(-1 in own for own in self.tensors)
+        return any(-1 in read for read in self.tensors)
 
     @cached_property
     def adapter_words(self) -> tuple[tuple[Word, ...], ...]:
-        """Words of each adapter's input; a constant has a row of its own."""
+        """Words of each adapter's input; a constant has a separate row."""
         read = tuple(map(self._input_words, self.tensors))
         if self.tunes == "adapters":
             return read
@@ -214,16 +206,16 @@ class AdapterMapping:
         return ((*words, *self._filling(words), Word(at, 1, 0, ())),) * len(self.shape.inputs)
 
     def _input_words(self, tensors: Tensors) -> tuple[Word, ...]:
-        """Words of an adapter's input; each part of a concatenation begins with a row."""
+        """Words of an adapter's input; each part of a concatenation begins a row."""
         words, begin = list[Word](), 0
-        for own in map(self._tensor_words, tensors):
+        for tensor_words in map(self._tensor_words, tensors):
             words += self._filling(words)
-            words += [replace(word, first=begin + word.first) for word in own]
+            words += [replace(word, first=begin + word.first) for word in tensor_words]
             begin = words[-1].first + words[-1].count
         return tuple(words)
 
     def _filling(self, words: Sequence[Word]) -> list[Word]:
-        """Empty words behind the last ones of a tensor, to the end of their row."""
+        """Empty words up to the end of a tensor's last row."""
         return [Word(0, 0, 0, ())] * (-len(words) % self.words_per_cycle)
 
     def _tensor_words(self, tensor: int) -> tuple[Word, ...]:
@@ -231,27 +223,27 @@ class AdapterMapping:
 
     @property
     def adapters(self) -> int:
-        """Number of adapters."""
+        """Adapters."""
         return len(self.adapter_words)
 
     @property
     def words_per_cycle(self) -> int:
-        """Words of an adapter's input that the array takes at once: two where one leaves half of it idle.
+        """Words of an adapter's input in a cycle: 1, 2 or 4, see the module.
 
-        Four, which take a batch memory of twice the blocks, only on 16 columns: of eight the gradients leave as fast as
-        the samples of a batch pass.
+        Four words need twice the blocks of batch memory. On 8 columns they gain nothing: gradients leave as fast as the
+        samples of a batch pass.
         """
         idle = self.columns >> (self.rank - 1).bit_length()
         return min(idle, 4 if self.columns == 16 else 2)
 
     @property
     def ranks(self) -> int:
-        """Columns that each word of a row has: the rank, and some that stay zero."""
+        """Columns of each word of a row: the rank, padded with zeros."""
         return self.columns // self.words_per_cycle
 
     @cached_property
     def rows_per_adapter(self) -> tuple[int, ...]:
-        """Rows of each adapter's input; the last one of an adapter may have fewer words."""
+        """Rows of each adapter's input; the last row may have fewer words."""
         return tuple(self._rows(words) for words in self.adapter_words)
 
     def _rows(self, words: Sequence[Word]) -> int:
@@ -264,35 +256,35 @@ class AdapterMapping:
 
     @property
     def logits_per_row(self) -> int:
-        """Base logits of a row: all of a sample's, where they fit."""
+        """Most base logits of a row."""
         return min(self.classes, self.lanes * self.words_per_cycle)
 
     @property
     def classes_per_cycle(self) -> int:
-        """Classes that the logit head takes at once: two where the array takes four words, and a sample has so many."""
+        """Classes of the logit head in a cycle: two if rows have four words and B has enough entries."""
         entries = self.classes * self.adapters
         return 2 if self.words_per_cycle == 4 and self.classes <= self.lanes and entries >= _PAIRED_ENTRIES else 1
 
     @property
     def adapter_rows(self) -> int:
-        """Rows of all adapters' inputs, each with a word of parameters."""
+        """Rows of all adapters' inputs; each has a word of parameters."""
         return sum(self.rows_per_adapter)
 
     @property
     def record_row(self) -> int:
-        """First row in the batch memory of what a sample's record gives: behind the sample, where it is there."""
+        """First row of a sample's record in the batch memory: after the sample, if an adapter reads it."""
         return self._rows(self.sample_words) if self.takes_sample else 0
 
     @property
     def sample_rows(self) -> int:
-        """Rows of a sample in the batch memory: the adapters' inputs, each once, then the base logits."""
+        """Rows of a sample in the batch memory: each input of adapters once, then the base logits."""
         return self.record_row + sum(map(self._rows, self.batch_words))
 
     @cached_property
     def row_order(self) -> tuple[int, ...]:
-        """Row in the batch memory of each of the adapters' rows, then those of the base logits.
+        """Addresses in the batch memory of the adapters' rows in the order of their use, then of the base logits.
 
-        One behind the other but where an adapter does not read the outputs that lie behind the input of the one before.
+        Addresses increase by 1, except where an adapter does not read the outputs after the previous adapter's input.
         """
         begins = [self.record_row]
         for words in self.batch_words:
@@ -308,13 +300,13 @@ class AdapterMapping:
 
     @cached_property
     def constant_rows(self) -> tuple[int, ...]:
-        """Rows of the adapters that are a constant 1; what the batch memory has there is not used."""
+        """Rows with the constant 1 in place of the batch memory's contents."""
         ends = np.cumsum(self.rows_per_adapter) - 1
         return () if self.tunes == "adapters" else tuple(ends.tolist())
 
     @cached_property
     def shape(self) -> AdapterSizes:
-        """Shape of the adapters."""
+        """Sizes of the adapters."""
         if self.tunes != "adapters":
             return last_layer_sizes(self.forward.network_stages[-1], self.tunes, self.rank)
         inputs = tuple(stage.inputs for stage in self.forward.network_stages[self.first :])
@@ -329,17 +321,17 @@ class AdapterMapping:
 
     @property
     def _unread_words(self) -> int:
-        """Words of a record that no adapter reads, at its begin."""
+        """Leading words of a record that no adapter reads."""
         return sum(len(words) for words in self.record_words[: self.first_record])
 
     @property
     def unread_beats(self) -> int:
-        """Beats of codes of outputs that no adapter reads, at a record's begin."""
+        """Leading beats of codes that no adapter reads."""
         return self._unread_words * self.word_codes
 
     @property
     def unread_raw_beats(self) -> int:
-        """Beats of outputs in Q8.16 that no adapter reads, at a record's begin."""
+        """Leading beats of a Q8.16 record that no adapter reads."""
         return self._unread_words * self.lanes // 4
 
     @property
@@ -354,7 +346,7 @@ class AdapterMapping:
 
     @property
     def scale_beats(self) -> int:
-        """Beats of a record's scales, which follow the codes."""
+        """Beats of a record's scales, after the codes."""
         return -(-self.scales // SCALES)
 
     @property
@@ -374,12 +366,12 @@ class AdapterMapping:
 
     @property
     def adapter_beats(self) -> int:
-        """Beats of the adapters' image: every A, row by row, then B, class by class, a beat for each adapter."""
+        """Beats of the adapters' image: every A row by row, then B class by class with a beat for each adapter."""
         return self.a_beats + self.classes * self.adapters
 
     @property
     def update_cycles(self) -> int:
-        """Cycles in which an update writes beats: those of A as many at once as a row has words, those of B alone."""
+        """Cycles of an update: `words_per_cycle` beats of A, or one beat of B."""
         entries = 0 if self.shape.selects else self.classes * self.adapters
         return self.a_beats // self.words_per_cycle + entries
 

@@ -1,4 +1,4 @@
-"""Memories of tuning with adapters: the batch memory, adapters, the logit head, records and the order of samples."""
+"""Memories of tuning with adapters: batch memory, adapters, logit head, records and sample schedule."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ..nn.softmax import SoftmaxSpec
 from .mapping import SCALES, AdapterMapping
 
 LOGIT_FIFO_DEPTH = 64
-"""Logits that may wait for the softmax, or more where a sample has more."""
+"""Fewest words of the FIFO of logits before the softmax."""
 WORD = 32
-"""Bits of a word of the order list, and samples whose marks stand in a word."""
+"""Bits of a word of the sample schedule, and marks of cached samples in a word."""
 
 
 def adapter_memory(mapping: AdapterMapping) -> MemoryShape:
@@ -27,18 +27,18 @@ def adapter_memory(mapping: AdapterMapping) -> MemoryShape:
 
 
 def batch_memory(mapping: AdapterMapping, batch: int, halves: int = 2) -> MemoryShape:
-    """Batch memory: one for each word of a row, with `halves` batches."""
+    """Batch memory with room for `halves` batches: a bank for each word of a row."""
     depth = halves * batch * mapping.sample_rows
     return MemoryShape("batch", depth, mapping.lanes * Q8_16.width, mapping.words_per_cycle, lut_rows=0, ultra=True)
 
 
 def half_fifo_depth(mapping: AdapterMapping) -> int:
-    """Depth of each FIFO of logits where there is one for each half of the classes."""
+    """Words of each FIFO of logits in a head with two classes a cycle."""
     return max(LOGIT_FIFO_DEPTH // 2, 2 << (mapping.classes - 1).bit_length())
 
 
 def logit_fifo_depth(mapping: AdapterMapping) -> int:
-    """Depth of the FIFO of logits, at least those of a sample."""
+    """Words of the FIFO of logits, at least a sample's."""
     return max(LOGIT_FIFO_DEPTH, 1 << (mapping.classes - 1).bit_length())
 
 
@@ -56,16 +56,15 @@ class HeadMemories:
     Attributes
     ----------
     b, db : MemoryShape
-        B of all adapters, and its gradient: an entry for each class and adapter; two each where the head takes two
-        classes at once.
+        B of all adapters and its gradient: an entry for each class and adapter, in `classes_per_cycle` banks.
     h, dh : MemoryShape
-        Hidden values of a batch, and their gradients.
+        Hidden values of a batch and their gradients.
     bases : MemoryShape
         Base logits of a batch, a row in a word.
     labels : MemoryShape
-        Labels of two batches, without a mean squared error.
+        Labels of two batches; absent with the loss ``mse``.
     gradients : MemoryShape
-        Loss gradients of a sample, where they are more than a word of the array has.
+        Loss gradients of a sample; absent if they fit a word of the array.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int) -> None:
@@ -95,27 +94,27 @@ class HeadMemories:
 
 
 def backward_memories(mapping: AdapterMapping, batch: int, halves: int = 2) -> Iterator[MemoryShape]:
-    """List the memories of a backward engine whose batch memory holds `halves` batches."""
+    """Memories of a backward engine whose batch memory holds `halves` batches."""
     yield batch_memory(mapping, batch, halves)
     yield adapter_memory(mapping)
-    # sums within multipliers are as wide as the longest of them, also of the forward engine
+    # the width of sums within multipliers is that of the longest sum, of the forward engine too
     terms = max(batch, mapping.forward.most_lane_terms) if halves == 2 else batch
     yield from HeadMemories(mapping, batch, accumulator_width(Q8_16, Q4_12, terms))
 
 
 def order_memory(batch: int, rates: bool) -> MemoryShape:
-    """Order list of two batches, with a rate each where they have one; four words in a row."""
+    """Sample schedule of two batches, with a rate each if `rates`; four words in a row."""
     half = 1 << (-(-(batch + rates) // 4) - 1).bit_length()
     return MemoryShape("order of samples", 2 * half, 4 * WORD, reads=2)
 
 
 def mark_memory(entries: int) -> MemoryShape:
-    """Marks of the samples that are in the cache."""
+    """Marks of cached samples."""
     return MemoryShape("marks of cached samples", max(-(-entries // WORD), 2), WORD)
 
 
 def read_scale_memory(mapping: AdapterMapping) -> MemoryShape:
-    """Scales of a record that is read, or of two where they are read ahead, in turn in so many banks."""
+    """Scales of an incoming record, or of two if `loads_apart`, interleaved over `SCALES` banks."""
     rows = mapping.scale_beats + 1
     if mapping.loads_apart:
         rows = 2 << (rows - 1).bit_length()
@@ -123,12 +122,12 @@ def read_scale_memory(mapping: AdapterMapping) -> MemoryShape:
 
 
 def written_scale_memory(mapping: AdapterMapping) -> MemoryShape:
-    """Scales of a record that is written, which follow its codes."""
+    """Scales of an outgoing record, held until its codes are written."""
     return MemoryShape("scales written", mapping.scale_beats, 8 * BEAT)
 
 
 def record_memories(mapping: AdapterMapping) -> Iterator[MemoryShape]:
-    """List the memories of packing and unpacking records."""
+    """Memories of packing and unpacking records."""
     yield read_scale_memory(mapping)
     yield written_scale_memory(mapping)
     yield from quantiser(mapping).memories

@@ -1,17 +1,14 @@
-"""Sizes that schedulers of adapter jobs know of a network and its engine."""
+"""Sizes of a network's images, for the schedulers of adapter jobs."""
 
 from typing import Protocol
 
 
 class RecordSizes(Protocol):
-    """Images of a sample, its record and its logits, in beats of 16 bytes.
-
-    An NF4 record has its codes first, its scales behind them.
-    """
+    """Sizes of a sample, its record and its logits, in beats of 16 bytes. An NF4 record is codes, then scales."""
 
     @property
     def labels(self) -> int:
-        """Labels that a sample can have."""
+        """Number of labels."""
 
     @property
     def sample_beats(self) -> int:
@@ -19,7 +16,7 @@ class RecordSizes(Protocol):
 
     @property
     def takes_sample(self) -> bool:
-        """Whether a batch reads samples beside records."""
+        """Whether a batch reads samples in addition to records."""
 
     @property
     def record_beats(self) -> int:
@@ -39,15 +36,15 @@ class RecordSizes(Protocol):
 
     @property
     def unread_beats(self) -> int:
-        """First beats of a record's codes that a batch does not read."""
+        """Leading beats of a record's codes that a batch skips."""
 
     @property
     def unread_raw_beats(self) -> int:
-        """First beats of a record in Q8.16 that a batch does not read."""
+        """Leading beats of a Q8.16 record that a batch skips."""
 
     @property
     def loads_apart(self) -> bool:
-        """Whether a batch reads scales as a stream of their own, beside codes."""
+        """Whether scales and codes are read as parallel streams."""
 
     @property
     def logit_beats(self) -> int:
