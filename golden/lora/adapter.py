@@ -1,8 +1,7 @@
-"""`adapter`: the trainable part of a network, adapters that end in the logits, with forward pass and update.
+"""`adapter`: the trainable part of a network, adapters to the logits with forward pass and update.
 
-For each sample of a batch, the inputs of the adapters and the logits of the frozen network are streamed in. The block
-gives the logits of the tuned network and, after the batch, all updated parameters. The integers are those of
-`adapters.Adapters` and `softmax.SoftmaxTables`, as in `job.Job`.
+Inputs per sample: the adapters' inputs and the base logits. Outputs: the logits of the tuned network and, after a
+batch, all updated parameters. Integers as `adapters.Adapters` and `softmax.SoftmaxTables`, as in `job.Job`.
 """
 
 from __future__ import annotations
@@ -95,23 +94,23 @@ class AdapterSpec(Spec):
 
     @cached_property
     def network(self) -> Network:
-        """Network of these adapters: fully connected layers with these inputs."""
+        """Network of the adapters: fully connected layers with their inputs."""
         first, *others = self.inputs
         return Network(self.name, (first,), (*(Linear(count) for count in others), Linear(self.classes)))
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memories of the backward engine, with one batch."""
+        """Memories of the backward engine with a single batch."""
         return tuple(backward_memories(self.mapping, self.batch, halves=1))
 
     @property
     def rows(self) -> int:
-        """Number of rows of a sample: the adapters' inputs, then the base logits."""
+        """Rows of a sample: the adapters' inputs, then the base logits."""
         return self.mapping.adapter_rows + self.mapping.logit_rows
 
     @property
     def row(self) -> int:
-        """Number of values of a row."""
+        """Values of a row."""
         return self.lanes * self.mapping.words_per_cycle
 
     # -- the block -------------------------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ class AdapterSpec(Spec):
         )
 
     def load_words(self, adapters: Adapters) -> Words:
-        """Words of `load` and `o` for parameters: one beat of A for all words of a row, one beat of B per class."""
+        """Words of `load` and `o`: a beat of A for all words of a row, a beat of B per class."""
         words = self.mapping.words_per_cycle
         image = adapters_image(self.mapping, adapters).view("<i2").astype(np.int64)
         a, b = np.split(image, [self.mapping.a_beats * VALUES])
@@ -168,12 +167,12 @@ class AdapterSpec(Spec):
     def batch_words(self, batch: AdapterBatch) -> dict[str, Words]:
         """Words of `label` and `i` for a batch."""
         count = len(batch.labels)
-        padded = [np.pad(one, ((0, 0), (0, -one.shape[1] % self.row))) for one in (*batch.read, batch.base)]
+        padded = [np.pad(values, ((0, 0), (0, -values.shape[1] % self.row))) for values in (*batch.read, batch.base)]
         labels = {"label": batch.labels[:, None], "rate": np.full((count, 1), batch.rate), "last": last_flags([count])}
         return {"label": labels, "i": {"x": np.concatenate(padded, axis=1).reshape(-1, self.row)}}
 
     def tune(self, adapters: Adapters, batch: AdapterBatch) -> dict[str, Words]:
-        """Output words for a batch; the adapters are updated in place."""
+        """Output words for a batch; updates the adapters in place."""
         product, narrow = product_of("int64"), Narrower()
         h = adapters.hidden(batch.read, product, narrow)
         logits = adapters.logits(batch.base, h, product, narrow)
@@ -182,8 +181,8 @@ class AdapterSpec(Spec):
         else:
             gradient = SoftmaxTables().gradient(logits, batch.labels)
         adapters.update(batch.read, h, gradient, batch.rate, product, narrow)
-        given = {"logit": logits.reshape(-1, 1), "last": last_flags([self.classes] * len(logits))}
-        return {"logits": given, "o": self.load_words(adapters)}
+        logit_words = {"logit": logits.reshape(-1, 1), "last": last_flags([self.classes] * len(logits))}
+        return {"logits": logit_words, "o": self.load_words(adapters)}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Load parameters, then run all complete batches."""

@@ -1,4 +1,4 @@
-"""Device memory of a fine-tuning job: its regions by register, their sizes, and their images byte for byte."""
+"""Device memory of a fine-tuning job: regions by register, sizes, images."""
 
 from __future__ import annotations
 
@@ -26,12 +26,10 @@ class JobLayout:
     Parameters
     ----------
     mapping : AdapterMapping
-        Network and adapters on the core.
     batch : int
         Most samples of a batch.
     cache : "dram", "chip" or "none"
-        Place of the forward cache. The region `cache` is a single unused beat where it is on the chip, and the scratch
-        where there is none.
+        Place of the forward cache. The region `cache` is an unused beat for ``chip``, and the scratch for ``none``.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int, cache: str = "dram") -> None:
@@ -42,7 +40,7 @@ class JobLayout:
         return Region.containing("parameters", frozen_image(self.mapping.forward, frozen))
 
     def adapters(self, adapters: Adapters | None = None) -> Region:
-        """Adapters, Q4.12 in two bytes, see `images.adapters_image`; without them room for the core to save its own."""
+        """Adapters, Q4.12 in two bytes, see `adapters_image`; by default room for the core's adapters."""
         if adapters is None:
             return Region("adapters", self.mapping.adapter_beats * BEAT)
         return Region.containing("adapters", adapters_image(self.mapping, adapters))
@@ -52,29 +50,29 @@ class JobLayout:
         return adapters_of(self.mapping, image)
 
     def samples(self, inputs: NDArray[np.integer]) -> Region:
-        """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core was generated."""
+        """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core is generated."""
         return Region.containing("samples", samples_image(self.mapping.forward, inputs))
 
     def order(self, batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int | None] = ()) -> Region:
-        """Order list of (indices, labels) batches, with or without their rates; see `images.order_image`."""
+        """Sample schedule of (indices, labels) batches, see `order_image`."""
         return Region.containing("order", order_image(batches, rates))
 
     def cache(self, entries: int, raw: bool) -> Region:
-        """Forward cache of so many samples, in NF4 or (`raw`) in Q8.16; see `images.cache_image`."""
+        """Forward cache of `entries` samples, in NF4 or (`raw`) in Q8.16; see `records_image`."""
         if self._cache == "none":
             return self.scratch()
         return Region("cache", BEAT if self._cache == "chip" else self._records_bytes(entries, raw))
 
     def scratch(self) -> Region:
-        """Stand-in for the cache where none is used, as in inferences: Q8.16 records of two of the largest batches."""
+        """Region `cache` of an inference, or of a core without a cache: Q8.16 records of two largest batches."""
         return Region("cache", self._records_bytes(2 * self.batch, raw=True))
 
     def logits(self, entries: int) -> Region:
-        """Logits of so many order entries; a single unused beat for 0."""
+        """Logits of `entries` schedule entries; an unused beat for 0."""
         return Region("logits", max(entries * self.mapping.logit_beats, 1) * BEAT)
 
     def logits_image(self, logits: Integers) -> Bytes:
-        """Logits, (entries, classes) in Q8.16, as the core writes them: 4 bytes a class, each entry on a beat."""
+        """Image of logits, (entries, classes) in Q8.16: 4 bytes a class, each entry begins on a beat."""
         padded = np.pad(logits, ((0, 0), (0, self.mapping.logit_beats * BEAT // 4 - logits.shape[1])))
         return np.ascontiguousarray(padded, "<i4").view(np.uint8).reshape(-1)
 
@@ -84,7 +82,7 @@ class JobLayout:
         return words[:, : self.mapping.classes].astype(np.int64)
 
     def records_image(self, codec: Codec, records: Records) -> Bytes:
-        """Records of the cache, see `records_image`."""
+        """Image of records, see `records_image`."""
         return records_image(self.mapping, codec, records)
 
     def _records_bytes(self, entries: int, raw: bool) -> int:
@@ -92,11 +90,11 @@ class JobLayout:
 
 
 LABEL_BIT = 24
-"""Lowest bit of the label in an entry of the order list; the sample's index is below it."""
+"""Lowest bit of the label in an entry of the sample schedule; the sample's index is below."""
 
 
 def adapters_image(mapping: AdapterMapping, adapters: Adapters) -> Bytes:
-    """Build the adapters' image, (16 * adapter_beats,) bytes: every A row by row, then B class by class."""
+    """Image of the adapters, (16 * adapter_beats,) bytes: every A row by row, then B class by class."""
     values = np.zeros((mapping.adapter_rows, mapping.lanes, mapping.words_per_cycle, mapping.ranks), np.int64)
     for row, part, a, word in _row_words(mapping, adapters):
         values[row, : word.count, part, : mapping.rank] = a[word.first : word.first + word.count]
@@ -106,55 +104,54 @@ def adapters_image(mapping: AdapterMapping, adapters: Adapters) -> Bytes:
 
 
 def adapters_of(mapping: AdapterMapping, image: Bytes) -> Adapters:
-    """Read adapters from their image."""
+    """Adapters from their image."""
     values, b = np.split(image.view("<i2").astype(np.int64), [mapping.adapter_rows * mapping.lanes * mapping.columns])
     values = values.reshape(mapping.adapter_rows, mapping.lanes, mapping.words_per_cycle, mapping.ranks)
-    found = Adapters(mapping.shape, np.zeros(mapping.shape.parameters, np.int64))
-    for row, part, a, word in _row_words(mapping, found):
+    adapters = Adapters(mapping.shape, np.zeros(mapping.shape.parameters, np.int64))
+    for row, part, a, word in _row_words(mapping, adapters):
         a[word.first : word.first + word.count] = values[row, : word.count, part, : mapping.rank]
     b = b.reshape(-1, BEAT_PARAMETERS)[:, : mapping.rank]
-    found.b[:] = b.reshape(found.b.shape)
-    return found
+    adapters.b[:] = b.reshape(adapters.b.shape)
+    return adapters
 
 
 def update_order(mapping: AdapterMapping) -> Integers:
-    """Place of each parameter that an update writes, (parameters,) or without B, which may stay: beats in their order.
+    """Index of each updated parameter in the stream of update writes, (updated parameters,), as `Adapters.flat`.
 
-    Of A those of a row are written as many at once as it has words; of B each beat alone, and the places beside it are
-    empty.
+    A write has `words_per_cycle` beats of A, or one beat of B and unused beats.
     """
     count = mapping.a_beats * BEAT // 2
     values = np.arange(count).reshape(mapping.adapter_rows, mapping.lanes, mapping.words_per_cycle, mapping.ranks)
-    found = Adapters(mapping.shape, np.zeros(mapping.shape.parameters, np.int64))
-    for row, part, a, word in _row_words(mapping, found):
+    order = Adapters(mapping.shape, np.zeros(mapping.shape.parameters, np.int64))
+    for row, part, a, word in _row_words(mapping, order):
         a[word.first : word.first + word.count] = values[row, : word.count, part, : mapping.rank]
     entries = np.arange(mapping.classes * mapping.adapters)[:, None] * (mapping.words_per_cycle * BEAT // 2)
-    found.b[:] = (count + entries + np.arange(mapping.rank)).reshape(found.b.shape)
-    return found.flat[: mapping.shape.updated]
+    order.b[:] = (count + entries + np.arange(mapping.rank)).reshape(order.b.shape)
+    return order.flat[: mapping.shape.updated]
 
 
 def order_image(batches: Sequence[tuple[Integers, Integers]], rates: Sequence[int | None] = ()) -> Bytes:
-    """Build the order list of (indices, labels) batches: 4 bytes an entry, each batch begun on a beat.
+    """Image of the sample schedule of (indices, labels) batches: 4 bytes an entry, each batch begins on a beat.
 
-    Bits 23:0 of an entry are the sample's index, bits 31:24 its label. With `rates`, one a batch, the word behind a
-    batch's entries is its learning rate; a batch that is not learnt from has None.
+    Bits 23:0 of an entry are the sample's index, bits 31:24 its label. With `rates`, the word after a batch's entries
+    is its learning rate; None for a validation batch.
     """
     parts = []
     for number, (indices, labels) in enumerate(batches):
-        own = [rate for rate in rates[number : number + 1] if rate is not None]
-        words = np.concatenate([indices | labels << LABEL_BIT, own])
+        rate_words = [rate for rate in rates[number : number + 1] if rate is not None]
+        words = np.concatenate([indices | labels << LABEL_BIT, rate_words])
         entries = words.astype("<u4").view(np.uint8)
         parts.append(np.pad(entries, (0, -len(entries) % BEAT)))
     return np.concatenate(parts)
 
 
 def cache_image(mapping: AdapterMapping, cache: ForwardCache) -> Bytes:
-    """Build the cache as the core writes it: (entries, bytes)."""
+    """Image of a cache, (entries, bytes)."""
     return records_image(mapping, cache.codec, cache.records)
 
 
 def records_image(mapping: AdapterMapping, codec: Codec, records: Records) -> Bytes:
-    """Build records as the core writes them: every word on a beat of its own, (records, bytes)."""
+    """Image of records, (records, bytes): every word begins on a beat."""
     counts = [word.count for tensor in mapping.record_words for word in tensor]
     if not isinstance(codec, RecordLayout):
         values = _by_word(codec.dequantise(records), counts, mapping.lanes, 0)
@@ -175,7 +172,7 @@ def _by_word(values: Integers, counts: list[int], width: int, padding: int) -> I
 
 
 def _row_words(mapping: AdapterMapping, adapters: Adapters) -> list[tuple[int, int, Integers, Word]]:
-    """Row, number in the row, matrix A and word of an adapter's input, for each word of all inputs."""
+    """Row, index in the row, matrix A and word of an adapter's input, for each word of all inputs."""
     begins = np.cumsum([0, *mapping.rows_per_adapter]).tolist()
     return [
         (begin + number // mapping.words_per_cycle, number % mapping.words_per_cycle, a, word)

@@ -1,6 +1,7 @@
 """`mseloss`: gradient of an autoencoder's loss with respect to its outputs, logit - target.
 
-The loss of a sample is half the sum of its outputs' ``(logit - target)**2``. The difference is rounded once, to Q4.12.
+The loss of a sample is half the sum of ``(logit - target)**2`` over its outputs. The difference is rounded once, to
+Q4.12.
 """
 
 from __future__ import annotations
@@ -16,25 +17,12 @@ from ..rng.urng import BIT
 
 
 def mse_gradient(logits: Integers, targets: Integers, narrow: Narrower) -> Integers:
-    """Compute gradients.
-
-    Parameters
-    ----------
-    logits, targets : array of int
-        Q8.16.
-    narrow : Narrower
-        Counts those that are clipped.
-
-    Returns
-    -------
-    array of int64
-        Q4.12, half to even and saturated.
-    """
+    """Gradients logits - targets, from Q8.16 to Q4.12, half to even and saturated; `narrow` counts clipped values."""
     return narrow(logits - targets, Q8_16, Q4_12)
 
 
 def rate_scale(outputs: int) -> float:
-    """Factor from a learning rate of the mean squared error, as PyTorch defines it, to one of the loss."""
+    """Factor from a learning rate for PyTorch's mean squared error to a learning rate for the loss."""
     return 2 / outputs
 
 
@@ -47,7 +35,7 @@ class MselossSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from input to output: the difference, and three of rounding."""
+        """Cycles from input to output: the difference, and three for rounding."""
         return 4
 
     def streams(self) -> dict[str, Stream]:
@@ -77,11 +65,11 @@ class MselossSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute the gradients of all logits that have a target."""
+        """Gradients of all logits with a target."""
         pairs = zip(inputs["i"]["logit"][:words], inputs["target"]["target"], strict=False)
-        found = []
+        gradients = []
         for logit, target in pairs:
             narrow = Narrower()
-            found.append([int(mse_gradient(logit, target, narrow)[0]), narrow.saturations])
-        columns = np.array(found, np.int64).reshape(-1, 2).T[:, :, None]
-        return {"o": {"gradient": columns[0], "clipped": columns[1], "last": inputs["i"]["last"][: len(found)]}}
+            gradients.append([int(mse_gradient(logit, target, narrow)[0]), narrow.saturations])
+        columns = np.array(gradients, np.int64).reshape(-1, 2).T[:, :, None]
+        return {"o": {"gradient": columns[0], "clipped": columns[1], "last": inputs["i"]["last"][: len(gradients)]}}

@@ -1,4 +1,4 @@
-"""Random numbers with which updates are rounded stochastically, by parameter and batch."""
+"""Random numbers for the stochastic rounding of updates, by parameter and batch."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .mapping import AdapterMapping
 from .memory_layout import update_order
 
 NOISE_NUMBER_BITS = 14
-"""Bits of a generator's numbers."""
+"""Bits of the generator's numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class UpdateNoise:
-    """Numbers of a generator for each parameter of each batch.
+    """Number of a generator for each parameter of each batch.
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ class UpdateNoise:
         Generator of n numbers of at most `NOISE_BITS` - 1 bits a cycle.
     cycles : int
         Cycles of a batch: batch k begins at position k * cycles.
-    places : array of int, (parameters,)
-        Place of each parameter that is updated among a batch's numbers, n of each cycle.
+    places : array of int, (updated parameters,)
+        Index of each updated parameter's number among the n * cycles numbers of a batch.
     """
 
     urng: UrngSpec
@@ -37,14 +37,14 @@ class UpdateNoise:
 
     @classmethod
     def by_parameter(cls, urng: UrngSpec, parameters: int) -> UpdateNoise:
-        """Give parameter i number i mod n of cycle i // n."""
+        """Parameter i takes number i mod n of cycle i // n."""
         return cls(urng, -(-parameters // urng.n), np.arange(parameters))
 
     @classmethod
     def by_image(cls, mapping: AdapterMapping, bits: int = NOISE_NUMBER_BITS) -> UpdateNoise:
-        """Give parameters their numbers in the order in which the core updates their image.
+        """Parameters take numbers in the order of the core's update writes.
 
-        The last number of a cycle is not used: as many as an update takes are a power of two, which `UrngSpec` refuses.
+        The last number of a cycle is unused: an update takes a power of two, and `UrngSpec` refuses such an n.
         """
         values = mapping.words_per_cycle * BEAT // 2
         cycle, value = np.divmod(update_order(mapping), values)
@@ -52,9 +52,9 @@ class UpdateNoise:
         return cls(urng, mapping.update_cycles, cycle * urng.n + value)
 
     def numbers(self, batch: int) -> Integers:
-        """Uniform integers of `NOISE_BITS` bits for the updated parameters in a batch, (parameters,)."""
+        """Uniform integers of `NOISE_BITS` bits for a batch, (updated parameters,)."""
         positions = batch * self.cycles + np.arange(self.cycles)
         contents = self.urng.contents(positions).reshape(-1)[self.places]
-        # numbers are odd: the lowest bit is one, which centres them in the bits below
+        # 2 c + 1 is the centre of the interval of content c
         numbers: Integers = (2 * contents + 1) << (NOISE_BITS - self.urng.bits - 1)
         return numbers
