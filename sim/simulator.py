@@ -66,8 +66,8 @@ endmodule
 _ICARUS_PROGRAM = "sim.vvp"
 _ENDING = "ending"
 """Failure kind if no test left results."""
-# what cocotb, the pytest in it and Python read, in this and older versions: left over from benches of the user, they
-# choose other tests, other seeds, or none of the assertions
+# variables read by cocotb, pytest and Python, in current and older versions: left over from a user's own benches, they
+# would select other tests or seeds, or disable assertions
 _OF_OTHER_BENCHES = re.compile(
     r"(COCOTB|GPI|PYGPI|PYTEST)_.*|COVERAGE|COVERAGE_RCFILE|TESTCASE|MODULE|TOPLEVEL|TOPLEVEL_LANG|RANDOM_SEED|GUI|"
     r"PYTHON(OPTIMIZE|WARNINGS|DEVMODE)"
