@@ -109,7 +109,6 @@ class GradientTuning(Tuning):
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Settings, and the format of the values."""
         settings = self.job.settings
         saved = {name: getattr(settings, name) for name in ("rank", "batch", "rate", "schedule")}
         saved |= {"core": self.preset if self.spec else ""}
@@ -130,7 +129,6 @@ class GradientTuning(Tuning):
         return f"lower --rate {self.job.settings.rate:g}"
 
     def draw(self, path: Path) -> None:
-        """Plot loss and held-out accuracy by epoch."""
         from ..curve import draw
 
         draw(self.result, self.described, path)

@@ -33,7 +33,6 @@ class SavedRun:
     shape: Shape | None
 
     def read(self) -> Run | None:
-        """The run's file; None if no run is named."""
         return Run.load(self.run) if self.run else None
 
     def load(self, run: Run | None, known: Shape | None = None) -> tuple[Network, nn.Module, TunedNetwork]:

@@ -51,14 +51,12 @@ class Tuning(ABC):
         Name of the network or transformer, from `prepare` on.
     held_out : array of int, optional
         Labels of the held-out samples of a network of layers.
-    origin : Origin
-        Origin of the weights.
     advice : sequence of str
         Advice on samples and parameters outside the hardware's formats.
     run_start : mapping of str to str
         Metadata of the run's start, for the file of a network of layers.
     job : AdapterTuning, FineTuning or IntegerTuning
-        The job, from `prepare` on.
+        From `prepare` on.
     spec : NetworkCoreSpec or None
         Core that repeats the job after the model, or decides its integers.
     result : AdapterResult or ZoResult

@@ -289,7 +289,6 @@ class ZerothOrderTuning(Tuning):
         return {"delta": str(file)}
 
     def draw(self, path: Path) -> None:
-        """Plot loss and held-out accuracy by step."""
         from ..curve import draw_steps
 
         draw_steps(self.result, self.described, path)

@@ -38,7 +38,6 @@ class LowRank(nn.Module):
         self.b = nn.Parameter(torch.zeros(outputs, len(a)))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Sum of layer and adapter, in the layer's output shape."""
         y: Tensor = self.layer(x)
         adapter = functional.linear(functional.linear(x.flatten(1), self.a), self.b)
         return y + adapter.view_as(y)
@@ -86,7 +85,6 @@ class PropagateEngine:
         self._optimiser = torch.optim.SGD([one for one in tensors.values() if one.requires_grad], lr=rate)
 
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
-        """Take a gradient step on a batch and return the logits before the step, see `Engine.batch`."""
         logits: Tensor = self.module(torch.from_numpy(samples.values()))
         loss = functional.cross_entropy(logits, torch.from_numpy(samples.labels), reduction="sum")
         self._optimiser.zero_grad()
@@ -98,29 +96,23 @@ class PropagateEngine:
         return result
 
     def validate(self, samples: Samples, indices: Integers) -> Floats:
-        """Logits of a batch that is not trained on, see `Engine.validate`."""
         return self.logits(samples)
 
     def end_epoch(self, loss: float, validated: bool = False) -> float:
-        """The same loss, see `Engine.end_epoch`."""
         return loss
 
     def logits(self, samples: Samples) -> Floats:
-        """Logits of the network in its present state, (n, classes)."""
         with torch.no_grad():
             result: Floats = self.module(torch.from_numpy(samples.values())).numpy()
         return result
 
     def tensors(self) -> Tensors:
-        """Trained parameters, and each fixed A, by PyTorch's names."""
         return {name: np.array(parameter.detach().numpy()) for name, parameter in self._saved.items()}
 
     def kept(self) -> list[NDArray[np.generic]]:
-        """Copies of the trained parameters, see `Engine.kept`."""
         return list(self.tensors().values())
 
     def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
-        """Overwrite the trained parameters with copies from `kept`."""
         with torch.no_grad():
             for parameter, copy in zip(self._saved.values(), kept, strict=True):
                 parameter.copy_(torch.from_numpy(copy))

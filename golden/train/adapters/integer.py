@@ -81,13 +81,11 @@ class IntegerEngine:
         return self.job.cache.records.nbytes if self.job.cache else 0
 
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
-        """Take a gradient step on a batch and return the logits before the step, see `Engine.batch`."""
         rate = scheduled_rate(self.job.rate, factor)
         labels = np.zeros_like(samples.labels) if self.job.loss == "mse" else samples.labels
         return _floats(self.job.batch(self.integers(samples), labels, indices, rate).logits)
 
     def validate(self, samples: Samples, indices: Integers) -> Floats:
-        """Logits of a batch that is not trained on, see `Engine.validate`."""
         return _floats(self.job.validate(self.integers(samples), samples.labels, indices).logits)
 
     def end_epoch(self, loss: float, validated: bool = False) -> float:
@@ -120,11 +118,9 @@ class IntegerEngine:
         }
 
     def kept(self) -> list[NDArray[np.generic]]:
-        """Copy of the adapters, see `Engine.kept`."""
         return [self.job.adapters.flat.copy()]
 
     def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
-        """Overwrite the adapters with a copy from `kept`."""
         (self.job.adapters.flat[:],) = kept
 
     def integers(self, samples: Samples) -> Integers:

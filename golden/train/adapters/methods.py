@@ -164,7 +164,6 @@ class AdapterShape:
 
     @property
     def parameters(self) -> int:
-        """Number of parameters of A and B."""
         return self.rank * (self.inputs + self.outputs)
 
     def trained(self, method: Method) -> int:

@@ -27,7 +27,7 @@ class SkipEngine:
     Parameters
     ----------
     network : Network
-        Network without batch norm.
+        Without batch norm.
     module : NetworkModule
         The frozen network, see `models.folding.deployed_module`.
     a : sequence of array, (rank, inputs)
@@ -70,7 +70,6 @@ class SkipEngine:
     # a diverging run overflows float32; the caller detects it by the loss, not by NumPy's warnings
     @np.errstate(over="ignore", invalid="ignore")
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
-        """Take a gradient step on a batch and return the logits before the step, see `Engine.batch`."""
         values = samples.values()
         read, base = self._read(values, self._outputs(values, indices))
         h = self._hidden(read)
@@ -86,11 +85,9 @@ class SkipEngine:
         return logits
 
     def validate(self, samples: Samples, indices: Integers) -> Floats:
-        """Logits of a batch that is not trained on, see `Engine.validate`."""
         return self.logits(samples)
 
     def end_epoch(self, loss: float, validated: bool = False) -> float:
-        """The same loss, see `Engine.end_epoch`."""
         return loss
 
     @np.errstate(over="ignore", invalid="ignore")  # as in `batch`
@@ -112,11 +109,9 @@ class SkipEngine:
         return {name: np.ascontiguousarray(values) for name, values in named.items()}
 
     def kept(self) -> list[NDArray[np.generic]]:
-        """Copies of all A and of B, see `Engine.kept`."""
         return [values.copy() for values in (*self.a, self.b)]
 
     def restore(self, kept: Sequence[NDArray[np.generic]]) -> None:
-        """Overwrite the adapters with copies from `kept`."""
         for values, copy in zip((*self.a, self.b), kept, strict=True):
             values[:] = copy
 

@@ -315,11 +315,9 @@ class AdapterTuning:
         self.engine = engine_of(network, float_module, settings, len(task.tune))
 
     def run(self, progress: Callable[[Epoch], None] | None = None, watch: bool = False) -> AdapterResult:
-        """Run all epochs, see `tune`."""
         return tune(self.network, self._module, self.task, self.settings, progress, watch, engine=self.engine)
 
     def held_out_loss(self) -> float:
-        """Mean cross entropy of the held-out samples by the network in its present state."""
         logits = np.concatenate([self.engine.logits(part) for part in _parts(self.task.test)])
         return metrics.cross_entropy(logits, self.task.test.labels)
 

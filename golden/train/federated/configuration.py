@@ -112,7 +112,6 @@ class FederatedConfig:
 
     @property
     def sampled_clients(self) -> int:
-        """Number of clients in a round."""
         return max(1, round(self.fraction * self.clients))
 
     def sampled(self, round: int) -> list[int]:

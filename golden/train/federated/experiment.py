@@ -115,7 +115,6 @@ class FederatedExperiment(ABC):
         progress: RoundProgress | None,
         cores: Sequence[FederatedClient] = (),
     ) -> tuple[FederationResult, Figures]:
-        """Run a federation by zeroth order."""
         result = federate(self.model(config, stage), self.owned, self.test, transport, progress, cores)
         return result, figures(result, config, self.flops(stage)) | self.facts(config, stage)
 

@@ -16,7 +16,7 @@ from .server import Server
 
 @dataclass(frozen=True)
 class RoundMetrics:
-    """Metrics of a federation after a round.
+    """Metrics of a federation after a round; `evaluations` and `upload_bytes` are sums so far over all clients.
 
     Parameters
     ----------
@@ -25,9 +25,7 @@ class RoundMetrics:
     loss, accuracy : float
         Cross entropy and accuracy on held-out samples.
     evaluations : tuple of int
-        Samples evaluated so far by the first and by the second part, over all clients.
-    upload_bytes : int
-        Bytes uploaded so far, over all clients.
+        Samples evaluated by the first and by the second part.
     """
 
     tuning_loss: float
@@ -44,13 +42,13 @@ class FederationResult:
     Parameters
     ----------
     curve : list of RoundMetrics
-        Metrics before the first round and after each.
+        Before the first round and after each.
     bit_identical : bool
         True if every model rebuilt by the server equals the client's, and all clients end with the server's weights.
     refused : list of str
         Messages refused by the server: sender and reason.
     missing : list of (int, int)
-        Round and client of each message that did not arrive.
+        Round and client of each lost message.
     """
 
     curve: list[RoundMetrics]
@@ -74,7 +72,7 @@ def federate(
     model : FederatedModel
         Pre-trained; has the server's weights at the end.
     owned : sequence of LabelledSamples
-        Samples of each client; their number is its weight in the average.
+        Samples of each client; their number is the client's weight in the average.
     transport : callable, optional
         Delivers messages; by default in random order.
     progress : callable, optional

@@ -30,23 +30,9 @@ _AT_ONCE = 64
 class JobModel:
     """Transformer with the steps of the integer job, forward pass included; see `FederatedModel`.
 
-    Parameters
-    ----------
-    model : TransformerModel
-        Its frozen parameters are never written: all clients of a process share them.
-    cut : int
-        First operation of the second part; 0 for an uncut model.
-    config : FederatedConfig
-        Without a cut P1 counts the perturbations of a step, and P2 is 1.
-    inputs_of : callable
-        Maps samples to inputs of the model: sentences to tokens.
-
-    Attributes
-    ----------
-    layout : StepLayout
-        Positions of the perturbations of a step.
-    evaluations : list of int
-        Samples evaluated so far by the first and by the second part.
+    All clients of a process share the frozen parameters of `model`. `cut` is the first operation of the second part, 0
+    for an uncut model: P1 then counts the perturbations of a step, and P2 is 1. `inputs_of` maps samples to inputs of
+    the model, as sentences to tokens.
 
     Raises
     ------
@@ -68,7 +54,6 @@ class JobModel:
         self.evaluations = [0, 0]
 
     def copy(self) -> JobModel:
-        """Copy of the model in its present state, with nothing evaluated; frozen parameters are shared."""
         model = JobModel(self.model, self._settings.split.cut, self.config, self.inputs_of)
         model.job.total = self.job.total.copy()
         return model
@@ -84,13 +69,11 @@ class JobModel:
         return self.config.source.accumulate(moves[0]), self.config.source.accumulate(moves[1])
 
     def after(self, total: Totals) -> Tensor:
-        """`integers` with a sum of moves added; the deltas are not changed."""
         model = self.copy()
         model.apply(total)
         return model.integers()
 
     def apply(self, total: Totals) -> None:
-        """Add a sum of moves to the deltas, modulo 2**32."""
         moves = np.stack([part.numpy() for part in total]) if self._settings.split.cut else total[1].numpy()
         self.job.total = (self.job.total.astype(np.int32) + moves).astype(np.int64)
 
@@ -115,7 +98,6 @@ class JobModel:
         return Scalars.of([slope.coefficient for slope in slopes]), loss
 
     def evaluated(self, samples: Any) -> tuple[float, float]:
-        """Mean cross entropy and accuracy on samples."""
         inputs, labels = self.prepared(samples)
         groups = range(0, len(labels), _AT_ONCE)
         logits = Q8_16.to_float(np.concatenate([self.job.logits(inputs[start : start + _AT_ONCE]) for start in groups]))

@@ -21,21 +21,10 @@ from .federated_model import Totals
 
 
 class SplitModel:
-    """Sequential cut in two parts, each with its own vector of integer weights; see `FederatedModel`.
+    """Sequential cut in two parts, each with a vector of integer weights; see `FederatedModel`.
 
-    Parameters
-    ----------
-    module : nn.Sequential
-        Set to evaluation mode (no dropout, fixed batch norm); all its parameters are tuned in place.
-    cut : int
-        Layers of the first part; 0 for none.
-
-    Attributes
-    ----------
-    weights : tuple of IntegerWeights
-        Weights of both parts.
-    evaluations : list of int
-        Samples evaluated so far by the first and by the second part.
+    The module is set to evaluation mode (no dropout, fixed batch norm) and tuned in place. `cut` is the number of
+    layers of the first part; `weights` are those of both parts.
 
     Raises
     ------
@@ -71,11 +60,9 @@ class SplitModel:
 
     @property
     def count(self) -> int:
-        """Number of parameters."""
         return sum(weights.count for weights in self.weights)
 
     def copy(self) -> SplitModel:
-        """Copy of the model in its present state, with nothing evaluated."""
         return SplitModel(copy.deepcopy(self.module), self.cut, self.config)
 
     def prepared(self, samples: Samples) -> tuple[Tensor, Tensor]:
@@ -85,14 +72,12 @@ class SplitModel:
         return evaluated(self.module, samples)
 
     def integers(self) -> Tensor:
-        """Copy of all weights, (count,) of int32."""
         return torch.cat([integers for part in self.weights for integers in part.integers])
 
     def total(self, moves: tuple[Moves, Moves]) -> Totals:
         return self.config.source.accumulate(moves[0]), self.config.source.accumulate(moves[1])
 
     def after(self, total: Totals) -> Tensor:
-        """`integers` with a sum of moves added; the weights are not changed."""
         tensors = []
         for weights, sum_of_part in zip(self.weights, total, strict=True):
             table = self.config.source.table_of(sum_of_part)
@@ -102,7 +87,6 @@ class SplitModel:
         return torch.cat(tensors)
 
     def apply(self, total: Totals) -> None:
-        """Add a sum of moves to the weights in one pass."""
         for weights, sum_of_part in zip(self.weights, total, strict=True):
             weights.apply(self.config.source.table_of(sum_of_part))
 

@@ -101,7 +101,6 @@ class Server:
                 raise UserError(f"client {message.client}'s {name} is {actual}, not {expected}")
 
     def sum_of(self, message: Message) -> Totals:
-        """Sum of the steps of a message."""
         return self.model.total(self.model.layout.moves(message.position, message.steps))
 
     def rebuilt(self, client: int) -> Tensor:

@@ -47,23 +47,21 @@ class SparseLinear(nn.Module):
     Parameters
     ----------
     linear : nn.Linear
-        Not modified; its bias, frozen or not, is shared.
+        Not modified; the bias, frozen or not, is shared.
     indices : Tensor (k,) of int
-        Positions of the sensitive weights in the flattened weight, ascending.
+        Ascending positions of the sensitive weights in the flattened weight.
     dtype : torch.dtype
         Type of the sensitive weights in the forward pass: float16, bfloat16, or float32 for comparisons.
     unpacked : bool
-        Keep the dequantised weight in float32 too, and write the sensitive values into it in every forward pass. Meant
-        for simulations: the output is the same bit for bit and much faster, but no memory is saved.
+        Keep the dequantised weight in float32 too. For simulations: the output is the same bit for bit and much faster,
+        but no memory is saved.
 
     Attributes
     ----------
     values : Parameter (k,) of float32
         The sensitive weights; the forward pass uses `sensitive`.
-    indices : Tensor (k,) of int32
     codes, scales : Tensor
         The other weights, see `quantise`.
-    bias : Parameter (out,), or None
 
     Raises
     ------

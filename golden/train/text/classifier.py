@@ -154,14 +154,12 @@ class TextClassifier(nn.Module):
         return logits
 
     def loss(self, batch: TokenBatch) -> Tensor:
-        """Mean cross entropy of a batch, in nats."""
         classified = self._classified(batch)
         losses = [functional.cross_entropy(logits, labels, reduction="sum") for logits, labels in classified]
         return torch.stack(losses).sum() / len(batch)
 
     @torch.no_grad()
     def accuracy(self, texts: Texts) -> float:
-        """Fraction of sentences classified correctly."""
         correct = [
             int((logits.argmax(1) == labels).sum()) for logits, labels in self._classified(self.batch(texts, 64))
         ]

@@ -40,12 +40,8 @@ from .tasks import Texts, TextTask
 class SentenceTuning(TransformerTuning):
     """Fine-tuning run of a sentence classifier in integers; used like `FineTuning`.
 
-    Parameters
-    ----------
-    mask : Mask, optional
-        Sensitive weights by layer name of a `TextClassifier`; all other weights are frozen.
-    lanes, columns : int
-        Size of the core's array; its tiles are the words of a perturbation.
+    `mask` has sensitive weights by layer name of a `TextClassifier`; all other weights are frozen. `lanes` and
+    `columns` are the size of the core's array, whose tiles are the words of a perturbation.
 
     Raises
     ------

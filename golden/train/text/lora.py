@@ -28,7 +28,6 @@ class LoraLinear(nn.Module):
         self.b = nn.Parameter(torch.zeros(layer.out_features, rank))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Sum of layer and adapter."""
         y: Tensor = self.layer(x)
         return y + functional.linear(functional.linear(x, self.a), self.b)
 

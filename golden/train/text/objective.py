@@ -40,17 +40,14 @@ class TextObjective:
         return len(self.task.tune)
 
     def closure_of(self, indices: Integers) -> Callable[[], Tensor]:
-        """Closure that returns the mean cross entropy of tuning sentences."""
         batch = self.module.batch(self.task.tune[indices])
         return lambda: self.module.loss(batch)
 
     def accuracy(self) -> float:
-        """Fraction of held-out sentences classified correctly."""
         return self.module.accuracy(self.task.test)
 
     @torch.no_grad()
     def held_out_loss(self) -> float:
-        """Mean cross entropy of the held-out sentences."""
         return float(self.module.loss(self.module.batch(self.task.test, 64)))
 
     def losses(self, kind: Literal["generic", "task"]) -> list[Callable[[], Tensor]]:

@@ -45,7 +45,6 @@ def need_onnx() -> None:
 
 
 def save_onnx(tuned: TunedNetwork, path: Path) -> None:
-    """Write a file, replacing an older one."""
     with whole(path) as made:
         made.write_bytes(model_of(tuned).SerializeToString(deterministic=True))
 

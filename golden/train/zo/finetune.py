@@ -119,7 +119,6 @@ class ZoSettings:
 
     @property
     def generator_name(self) -> str:
-        """Name of the generator in use."""
         return self.generator or METHODS[self.method]
 
     def source(self) -> Perturbations:
@@ -130,7 +129,6 @@ class ZoSettings:
 
     @property
     def sparse(self) -> bool:
-        """True if only sensitive weights are tuned."""
         return self.method == "sparse-zo"
 
     @property
@@ -157,11 +155,11 @@ class ZoResult:
     seconds : float
         Time of the steps alone.
     directions : int or None
-        Perturbations before the first repeats; None for independent perturbations.
+        Perturbations before the first repeats; None without repetition.
     tensors : dict of str to array
         Tuned parameters; for sparse layers also their indices.
     saturations : int, optional
-        Clipped values, where the forward pass is in integers.
+        Clipped values, with an integer forward pass.
     """
 
     engine: str
@@ -205,17 +203,13 @@ StepProgress = Callable[[int, float, float | None], None]
 class FineTuning:
     """Fine-tuning run of an objective; the sparse method splits layers into sensitive weights and NF4.
 
-    Parameters
-    ----------
-    objective : Objective
-        Model and samples; the module is tuned in place.
-    masking : callable, optional
-        Called while sensitive weights are chosen, with the number of losses scored and their total.
+    `objective.module` is tuned in place. `masking` is called while sensitive weights are chosen, with the number of
+    scored losses and their total.
 
     Attributes
     ----------
     settings : ZoSettings
-        The settings with the engine that runs.
+        With the engine that runs.
     losses, curve
         As in `ZoResult`, up to the last completed step.
     moves : list of (int, int)
@@ -287,7 +281,6 @@ class FineTuning:
         return ZoResult(self.engine, self.losses, self.curve, seconds, directions, _tuned(objective.module), count)
 
     def held_out_loss(self) -> float:
-        """Mean loss of the held-out samples by the model in its present state."""
         return self.objective.held_out_loss()
 
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:

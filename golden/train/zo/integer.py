@@ -70,11 +70,11 @@ class IntegerRun(ABC):
 
     @abstractmethod
     def accuracy(self) -> float:
-        """Fraction of held-out samples that the model classifies correctly in its present state."""
+        """Fraction of held-out samples that the tuned model classifies correctly."""
 
     @abstractmethod
     def held_out_loss(self) -> float:
-        """Mean cross entropy of the held-out samples by the model in its present state."""
+        """Mean cross entropy of the held-out samples by the tuned model."""
 
     @abstractmethod
     def tensors(self) -> Mapping[str, NDArray[np.generic]]:
@@ -143,19 +143,19 @@ class IntegerZerothOrder:
     Parameters
     ----------
     network : Network
-        Network without batch norm.
+        Without batch norm.
     parameters : Parameters
         Pre-trained float weights and biases.
     tune : Samples
-        Samples to fine-tune on; an autoencoder ignores their labels.
+        Samples to fine-tune on; an autoencoder ignores labels.
     rate : float
-        Learning rate of the mean loss, or of the mean squared error as PyTorch defines it.
+        Learning rate of the mean loss, or of PyTorch's mean squared error.
     settings : StepSettings, optional
-        The constructor chooses the shift for the rate.
+        The shift is replaced according to the rate.
     position : int
         Position of the first perturbation.
     lanes, columns : int
-        Size of the core's array, which decides the order of the parameters in a perturbation.
+        Size of the core's array, which decides the order of perturbation.
 
     Attributes
     ----------
@@ -208,15 +208,14 @@ class IntegerZerothOrder:
         return samples.inputs.astype(np.uint8) if as_bytes else Converter().samples(samples)
 
     def accuracy(self, samples: Samples, at_once: int = 500) -> float:
-        """Fraction of samples that the network classifies correctly in its present state."""
+        """Fraction of samples that the tuned network classifies correctly."""
         return accuracy(self._outputs(self._converter.samples(samples), at_once), samples.labels)
 
     def loss(self, samples: Samples, at_once: int = 500) -> float:
-        """Mean cross entropy of samples by the network in its present state."""
+        """Mean cross entropy of samples by the tuned network."""
         return cross_entropy(self._outputs(self._converter.samples(samples), at_once), samples.labels)
 
     def error(self, samples: Samples, at_once: int = 500) -> float:
-        """Mean squared error of the autoencoder in its present state."""
         inputs = self._converter.samples(samples)
         return mean_squared_error(self._outputs(inputs, at_once), Q8_16.to_float(inputs))
 
@@ -260,20 +259,8 @@ def take_steps(
 class IntegerTuning(IntegerRun):
     """Fine-tuning run of all parameters of a network in integers, forward pass included; used like `FineTuning`.
 
-    Parameters
-    ----------
-    module : torch.nn.Module
-        Pre-trained; not modified.
-    lanes, columns : int
-        Size of the core's array.
-
-    Attributes
-    ----------
-    integers : IntegerZerothOrder
-        The job.
-    stages : tuple of StageTensors
-    state : dict of str to Tensor
-        The user's tensors before tuning, by name.
+    The pre-trained module is not modified. `lanes` and `columns` are the size of the core's array. `integers` is the
+    job, `state` the user's tensors before tuning, by name.
 
     Raises
     ------

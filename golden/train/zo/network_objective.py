@@ -34,14 +34,12 @@ class NetworkObjective:
         return len(self.task.tune)
 
     def closure_of(self, indices: Integers) -> Callable[[], Tensor]:
-        """Closure that returns the mean cross entropy of tuning samples."""
         chosen = torch.from_numpy(indices).to(self._labels.device)
         inputs, labels = self._inputs[chosen], self._labels[chosen]
         return lambda: functional.cross_entropy(self.module(inputs), labels)
 
     @torch.no_grad()
     def accuracy(self, at_once: int = 500) -> float:
-        """Fraction of held-out samples classified correctly."""
         inputs, labels = self._tensors(self.task.test)
         pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
         return sum(
@@ -50,7 +48,6 @@ class NetworkObjective:
 
     @torch.no_grad()
     def held_out_loss(self, at_once: int = 500) -> float:
-        """Mean cross entropy of the held-out samples."""
         inputs, labels = self._tensors(self.task.test)
         pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
         losses = (

@@ -137,7 +137,6 @@ class Periodic(Perturbations):
 
     @property
     def fraction_bits(self) -> int:
-        """Fraction bits of the integers."""
         return self.spec.fraction_bits if self.fraction is None else self.fraction
 
     def span(self, weights: int) -> int:
@@ -152,7 +151,6 @@ class Periodic(Perturbations):
         return self.spec.period // gcd(self.spec.period, self.span(weights))
 
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of a part of a perturbation, in place, see `Perturbations.add_`."""
         self._table(flat.dtype, flat.device).add_(flat, position, offset, coefficient)
 
     def accumulate(self, steps: Iterable[tuple[int, int]]) -> Tensor:

@@ -23,14 +23,8 @@ from .transformer_tuning import COMPARED, LabelledInputs, Selection, Transformer
 class SampleTuning(TransformerTuning):
     """Fine-tuning run of a transformer on samples in integers; used like `FineTuning`.
 
-    Parameters
-    ----------
-    samples : SampleTransformer
-        Pre-trained; all tensors have names.
-    mask : Mask, optional
-        Sensitive weights by layer name of a `SampleModule`; all other weights are frozen.
-    lanes, columns : int
-        Size of the core's array; its tiles are the words of a perturbation.
+    `samples` is pre-trained. `mask` has sensitive weights by layer name of a `SampleModule`; all other weights are
+    frozen. `lanes` and `columns` are the size of the core's array, whose tiles are the words of a perturbation.
 
     Raises
     ------

@@ -122,7 +122,7 @@ class TransformerTuning(IntegerRun):
     names : mapping of (int, str) to str
         Name of each tensor, for files.
     cached : CachedModel, optional
-        The same model with a forward cache, used by the steps.
+        The same model with a forward cache, for the steps.
     base : str
         Kind of the frozen matrices, for files.
 
@@ -203,7 +203,7 @@ class TransformerTuning(IntegerRun):
         take_steps(self._job, self.tune.inputs, self.orders, progress)
 
     def logits(self, inputs: Integers) -> Integers:
-        """Outputs of the whole model in its present state, (samples, classes) in Q8.16."""
+        """Outputs of the tuned model, (samples, classes) in Q8.16."""
         parameters = self.parameters()
         groups = range(0, len(inputs), _AT_ONCE)
         return np.concatenate(
@@ -222,7 +222,7 @@ class TransformerTuning(IntegerRun):
         return StreamImages.of(self.model, self.frozen, size, cut)
 
     def parameters(self) -> Mapping[TensorName, Integers]:
-        """Parameters in their present state, in the format of the products."""
+        """Tuned parameters, in the format of the products."""
         return tuned_parameters(self.model, self._job)
 
     def tensors(self) -> dict[str, NDArray[np.generic]]:
