@@ -1,1 +1,1 @@
-"""Adapter training in RTL: schedulers, backward sequencer, update and record packing."""
+"""RTL of adapter training: engine, backward pass, update, job schedulers and records."""

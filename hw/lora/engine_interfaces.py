@@ -1,4 +1,4 @@
-"""Interfaces of the adapter engine and of its backward half."""
+"""Interfaces of the adapter engine on the array, with its memories."""
 
 import enum
 
@@ -14,21 +14,17 @@ VALUES = BEAT_BITS // PARAMETER.width
 
 
 class AdapterWrite(wiring.Signature):
-    """A write of parameters A or B, between batches.
+    """Write of A or B, between batches.
 
-    Parameters
-    ----------
-    mapping : AdapterMapping
-
-    Attributes
-    ----------
-    a : Out, words_per_cycle
-        The beats of `beats` that are written to A.
-    b : Out, 1
-        The first beat is written to B.
-    address : Out, range(adapter_beats)
-        Number of the beat in A or in B; of several neighbours that of any.
-    beats : Out, 128 * words_per_cycle
+    Members
+    -------
+    a : Out(words_per_cycle)
+        Write enables of A, a bit for each of `beats`.
+    b : Out(1)
+        Write the first beat to B.
+    address : Out(range(adapter_beats))
+        Index of the beat in A or B; with several beats, of any of them.
+    beats : Out(128 * words_per_cycle)
         Eight parameters a beat.
     """
 
@@ -45,18 +41,14 @@ class AdapterWrite(wiring.Signature):
 
 
 class AdapterUpdates(wiring.Signature):
-    """Beats of the adapters' image that an update changes.
+    """Updated beats of the adapters' image.
 
-    Parameters
-    ----------
-    mapping : AdapterMapping
-
-    Attributes
-    ----------
-    write : Out, words_per_cycle
-        The beats of `beats` that are there in this cycle.
-    address : Out, range(adapter_beats)
-        Number of the first beat in the image.
+    Members
+    -------
+    write : Out(words_per_cycle)
+        Valid beats of `beats` in this cycle.
+    address : Out(range(adapter_beats))
+        Index of the first beat in the image.
     beats : Out, array of 8 * words_per_cycle Q4.12
         Updated parameters.
     """
@@ -73,20 +65,16 @@ class AdapterUpdates(wiring.Signature):
 
 
 class ForwardValues(wiring.Signature):
-    """Results of a batch's forward pass, in the order of its samples; no handshake.
+    """Results of a batch's forward pass, in sample order; no handshake.
 
-    Parameters
-    ----------
-    mapping : AdapterMapping
-
-    Attributes
-    ----------
-    hidden_valid : Out, 1
-        `hidden` has an adapter's hidden values; adapters in order, sample by sample.
+    Members
+    -------
+    hidden_valid : Out(1)
+        `hidden` has the hidden values of the next adapter, sample by sample.
     hidden : Out, array of ranks Q8.16
-    base_valid : Out, 1
-        `base` has the next row of a sample's base logits. A single row comes at least two cycles before the sample's
-        last hidden values.
+    base_valid : Out(1)
+        `base` has the next row of base logits. A single row comes at least two cycles before the sample's last hidden
+        values.
     base : Out, array of logits_per_row Q8.16
     """
 
@@ -102,21 +90,20 @@ class ForwardValues(wiring.Signature):
 
 
 class TargetRead(wiring.Signature):
-    """A read of a row of the batch memory, for the targets of an autoencoder's outputs.
+    """Read of a row of the batch memory: targets of an autoencoder's outputs.
 
     Parameters
     ----------
-    mapping : AdapterMapping
     batch : int
         Most samples of a batch.
 
-    Attributes
-    ----------
-    address : Out, range(2 * batch * sample_rows)
-    free : In, 1
+    Members
+    -------
+    address : Out(range(2 * batch * sample_rows))
+    free : In(1)
         The row at `address` is read in this cycle.
     values : In, array of logits_per_row Q8.16
-        The row, one cycle later.
+        The row, a cycle later.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
@@ -130,16 +117,12 @@ class TargetRead(wiring.Signature):
 
 
 class BWrite(wiring.Signature):
-    """A write of an entry of B, between batches or while the batch is updated; entry class * adapters + adapter.
+    """Write of entry class * adapters + adapter of B, between batches or in an update.
 
-    Parameters
-    ----------
-    mapping : AdapterMapping
-
-    Attributes
-    ----------
-    enable : Out, 1
-    address : Out, range(classes * adapters)
+    Members
+    -------
+    enable : Out(1)
+    address : Out(range(classes * adapters))
     value : Out, array of ranks Q4.12
     """
 
@@ -154,20 +137,16 @@ class BWrite(wiring.Signature):
 
 
 class SavedParameters(wiring.Signature):
-    """Parameters of the adapters, as the component sees them that reads them while no batch runs.
+    """Read of the adapters' parameters between batches, through the operand registers of the updaters.
 
-    Parameters
-    ----------
-    mapping : AdapterMapping
-
-    Attributes
-    ----------
-    part : Out, range(word_beats / words_per_cycle)
-        Part of the row of A that is read in the next cycle: so many beats as a row has words.
-    of_b : Out, 1
-        The first beat is the entry of B that is read in the next cycle; only while no batch runs.
-    beats : In, words_per_cycle * 128
-        The beats, two cycles later.
+    Members
+    -------
+    part : Out(range(word_beats / words_per_cycle))
+        Part of the row of A read in the next cycle: `words_per_cycle` beats.
+    of_b : Out(1)
+        In place of the first beat, the entry of B read in the next cycle; not during a batch.
+    beats : In(words_per_cycle * 128)
+        Beats, two cycles later.
     """
 
     def __init__(self, mapping: AdapterMapping) -> None:
@@ -182,22 +161,21 @@ class SavedParameters(wiring.Signature):
 
 
 class BRead(wiring.Signature):
-    """A read of an entry of B and of its gradient; entry class * adapters + adapter.
+    """Read of entry class * adapters + adapter of B and of its gradient.
 
     Parameters
     ----------
-    mapping : AdapterMapping
     sum_width : int
         Bits of a gradient.
 
-    Attributes
-    ----------
-    address : Out, range(classes * adapters)
-        Only while no logits are computed.
+    Members
+    -------
+    address : Out(range(classes * adapters))
+        Not during the computation of logits.
     value : In, array of ranks Q4.12
-        The entry, one cycle later.
-    gradient : In, array of ranks integers, 28 bits behind the point
-        The batch's gradient of it, one cycle later.
+        The entry, a cycle later.
+    gradient : In, array of ranks integers, 28 fraction bits
+        Gradient of the batch, a cycle later.
     """
 
     def __init__(self, mapping: AdapterMapping, sum_width: int) -> None:
@@ -211,19 +189,18 @@ class BRead(wiring.Signature):
 
 
 class HiddenGradientRead(wiring.Signature):
-    """A read of the gradient at an adapter's hidden values; entry sample * adapters + adapter.
+    """Read of the hidden values' gradient, entry sample * adapters + adapter.
 
     Parameters
     ----------
-    mapping : AdapterMapping
     batch : int
         Most samples of a batch.
 
-    Attributes
-    ----------
-    address : Out, range(batch * adapters)
+    Members
+    -------
+    address : Out(range(batch * adapters))
     value : In, array of ranks Q4.12
-        The gradient, one cycle later.
+        The gradient, a cycle later.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
@@ -236,22 +213,21 @@ class HiddenGradientRead(wiring.Signature):
 
 
 class BatchWrite(wiring.Signature):
-    """A write to the batch memory.
+    """Write to the batch memory.
 
     Parameters
     ----------
-    mapping : AdapterMapping
     batch : int
         Most samples of a batch.
 
     Members
     -------
     enable : Out(words_per_cycle)
-        Which words of the row to write in this cycle.
-    address : Out(range(2 * batch * sample_rows)), or an array of them, one for each word, where words are `apart`
-        The row.
+        Write enable of each word of the row.
+    address : Out(range(2 * batch * sample_rows)); with `AdapterMapping.loads_apart` an array, one for each word
+        Row.
     words : Out, `lanes` x `words_per_cycle` values in Q8.16
-        The row's words.
+        Words of the row.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
@@ -269,7 +245,7 @@ class BatchWrite(wiring.Signature):
 
 
 class ParameterKind(enum.IntFlag):
-    """Memories that parameters are loaded into: a bit each of `ParameterWrite.kind`."""
+    """Destination of parameters: a bit of `ParameterWrite.kind`."""
 
     WEIGHT = 1
     BIAS = 2
@@ -278,20 +254,16 @@ class ParameterKind(enum.IntFlag):
 
 
 class ParameterWrite(wiring.Signature):
-    """A write of a beat of parameters.
-
-    Parameters
-    ----------
-    mapping : AdapterMapping
+    """Write of a beat of parameters.
 
     Members
     -------
     kind : Out(4)
-        The memory to write in this cycle, a bit of `ParameterKind`; 0 for none.
+        Memory to write in this cycle, a bit of `ParameterKind`; 0 for none.
     address : Out(range(parameter_beats))
-        The beat's number in that memory.
+        Index of the beat in the memory.
     beat : Out(128)
-        Eight parameters in Q4.12, the first one lowest.
+        Eight parameters in Q4.12, the first in the lowest bits.
     """
 
     def __init__(self, mapping: AdapterMapping) -> None:
@@ -299,18 +271,14 @@ class ParameterWrite(wiring.Signature):
 
 
 class AdapterRead(wiring.Signature):
-    """A read of a beat of the adapters' image, as the component sees it that saves the image.
-
-    Parameters
-    ----------
-    mapping : AdapterMapping
+    """Read of a beat of the adapters' image, between batches.
 
     Members
     -------
     address : Out(range(adapter_beats))
-        The beat's number in the image.
+        Index of the beat in the image.
     beat : In(128)
-        The beat, `LATENCY` cycles later, while no batch runs.
+        The beat, `LATENCY` cycles later.
     """
 
     LATENCY = 3
@@ -320,5 +288,5 @@ class AdapterRead(wiring.Signature):
 
 
 def parameter_beats(mapping: AdapterMapping) -> int:
-    """Beats of the longer of the two images of parameters: the frozen network's and the adapters'."""
+    """Beats of the longer image: the frozen parameters or the adapters."""
     return max(mapping.forward.frozen_beats, mapping.adapter_beats)

@@ -1,4 +1,4 @@
-"""Interfaces between the components that schedule a job's samples and batches."""
+"""Interfaces between schedulers, engine and trainer."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from amaranth.lib.wiring import In, Out
 from ...golden.lora.adapters import MAXIMUM_RATE
 
 RATE = MAXIMUM_RATE.bit_length()
-"""Bits of a learning rate, which is not negative."""
+"""Bits of a learning rate, unsigned."""
 ENTRY = data.StructLayout({"index": 24, "label": 8})
-"""An entry of the order list: a sample's index and its label."""
+"""Entry of the sample schedule."""
 COUNTED = unsigned(10)
-"""Count of new samples, modulo 1024: the new samples of two batches, which may be on their way, are fewer."""
+"""Count of new samples, modulo 1024: more than the new samples in flight, those of two batches."""
 
 
 @dataclass(frozen=True)
 class JobOptions:
-    """Options with which a core is generated.
+    """Options of a generated core.
 
     Parameters
     ----------
     rates : bool
-        Batches may have learning rates of their own.
+        Learning rates by batch.
     stops : bool
-        The loss of each epoch is summed, and a job may end with any epoch.
+        Sums of the losses of each epoch; a job may end after any epoch.
     validates : bool
-        Behind each epoch there may be samples that are not learnt from.
+        Validation batches after each epoch.
     """
 
     rates: bool = False
@@ -38,24 +38,20 @@ class JobOptions:
 
 
 PLAIN = JobOptions()
-"""No option."""
+"""Without options."""
 
 
 class OptionalSettings(wiring.Signature):
-    """Settings of a job that a core has by its options, as the trainer gives them; those that it has not are absent.
-
-    Parameters
-    ----------
-    options : JobOptions
+    """Settings of a job that depend on the core's options.
 
     Members
     -------
     rates : Out(1), with `JobOptions.rates`
-        The word behind a batch's entries is its learning rate.
+        The word after a batch's entries is its learning rate.
     stop : Out(1), with `JobOptions.stops`
-        End with an epoch whose loss is low enough.
+        End after an epoch with a low loss.
     validation_samples : Out(32), with `JobOptions.validates`
-        Entries behind each epoch's that are not learnt from; 0: there is no validation.
+        Entries of the validation after each epoch; 0 for none.
     """
 
     def __init__(self, options: JobOptions) -> None:
@@ -68,18 +64,14 @@ class OptionalSettings(wiring.Signature):
 
 
 class BatchOptions(wiring.Signature):
-    """Options of a batch, as the core was generated; others are absent.
-
-    Parameters
-    ----------
-    options : JobOptions
+    """Properties of a batch that depend on the core's options.
 
     Members
     -------
     rate : Out, `RATE` bits, with `JobOptions.rates`
-        Its learning rate.
+        Learning rate.
     learn : Out(1), with `JobOptions.validates`
-        It is learnt from.
+        Training batch; else a validation batch.
     """
 
     def __init__(self, options: JobOptions) -> None:
@@ -88,7 +80,7 @@ class BatchOptions(wiring.Signature):
 
 
 class JobSettings(wiring.Signature):
-    """A job, as the trainer gives it to the schedulers.
+    """Job, from the trainer to the schedulers.
 
     Parameters
     ----------
@@ -96,22 +88,21 @@ class JobSettings(wiring.Signature):
         Most samples of a batch.
     address : int
         Bits of a byte address.
-    options : JobOptions
 
     Members
     -------
     start : Out(1)
-        Begin a job; one cycle. All other members are stable from the cycle before it to the end of the job.
+        Begin a job; one cycle. All other members are stable from the previous cycle to the end of the job.
     infer : Out(1)
-        Infer, past the cache; else tune.
+        Infer, without the cache; else tune.
     raw : Out(1)
         Records are in Q8.16; else in NF4.
     samples, order, cache : Out, `address` bits
-        Byte addresses of the samples, the order list and the cache.
+        Byte addresses of the samples, the schedule and the cache.
     cache_entries, samples_per_epoch, epochs : Out(32)
-        The settings of these names.
+        Settings of the command.
     batch : Out(range(batch + 1))
-        Samples of a batch; the last one of an epoch has what is left.
+        Samples of a batch; the last batch of an epoch has the rest.
     options : Out, `OptionalSettings`
     """
 
@@ -128,32 +119,30 @@ class JobSettings(wiring.Signature):
 
 
 class BatchDescriptor(wiring.Signature):
-    """A batch of the order list, as the sample scheduler gives it to the batch scheduler.
+    """Scanned batch, from the sample scheduler to the batch scheduler.
 
     Parameters
     ----------
     batch : int
         Most samples of a batch.
-    options : JobOptions
 
     Members
     -------
     valid : Out(1)
-        A batch was looked through: its new samples are on their way to the cache. Held until `ready`.
+        The new samples of the batch are on their way to the cache. Held until `ready`.
     ready : In(1)
-        The batch is taken, with `count`, `goal` and `options`.
+        Takes the batch: `count`, `goal` and `options`.
     count : Out(range(batch + 1))
-        Its samples.
+        Samples of the batch.
     goal : Out(COUNTED)
-        New samples of this job and all jobs before, up to this batch's last one, modulo 1024: the batch is complete
-        once as many have been recorded.
+        New samples since reset, this batch's included, modulo 1024: the batch is complete at this number of records.
     options : Out, `BatchOptions`
     number : In(range(batch + 1))
-        Which entry of the batch that was taken last to show.
+        Address of an entry of the batch taken last.
     entry : Out(ENTRY)
-        The entry with this number, a cycle later.
+        Entry `number`, a cycle later.
     side : Out(1)
-        Which of the two halves of the order memory that batch has.
+        Half of the order memory with this batch.
     """
 
     def __init__(self, batch: int, options: JobOptions = PLAIN) -> None:
@@ -173,7 +162,7 @@ class BatchDescriptor(wiring.Signature):
 
 
 class NewSample(wiring.Signature):
-    """A sample without a record, as the sample scheduler announces it.
+    """Sample without a record, from the sample scheduler to the trainer.
 
     Parameters
     ----------
@@ -183,13 +172,13 @@ class NewSample(wiring.Signature):
     Members
     -------
     start : Out(1)
-        A sample's read command was accepted, and its beats are to be taken; one cycle, only while `ready`.
+        The sample's read command is accepted, its beats follow; one cycle, only while `ready`.
     record : Out, `address` bits
-        Byte address of its record, valid with `start`.
+        Byte address of the record, valid with `start`.
     near : In(1)
-        There is a buffer for it, and soon all beats of the sample before have arrived: it may be read.
+        A buffer is free, and few beats of the previous sample are missing: the read command may be issued.
     ready : In(1)
-        There is a buffer for it, and the sample before has arrived; two cycles after `start` at the latest 0 again.
+        A buffer is free, and the previous sample has arrived; low at most two cycles after `start`.
     """
 
     def __init__(self, address: int) -> None:
@@ -197,7 +186,7 @@ class NewSample(wiring.Signature):
 
 
 class BatchLoad(wiring.Signature):
-    """The unpacking of a batch, as the batch scheduler starts it.
+    """Load of a batch, from the batch scheduler to the unpacker.
 
     Parameters
     ----------
@@ -207,15 +196,15 @@ class BatchLoad(wiring.Signature):
     Members
     -------
     start : Out(1)
-        Begin with a batch; one cycle.
+        Begin a batch; one cycle.
     raw : Out(1)
-        Its records are in Q8.16; stable during the job.
+        Records are in Q8.16; stable during the job.
     count : Out(range(batch + 1))
-        Its samples.
+        Samples of the batch.
     half : Out(1)
-        The half of the batch memory to fill. `count` and `half` are stable while `busy`.
+        Half of the batch memory to fill. `count` and `half` are stable while `busy`.
     busy : In(1)
-        From the cycle after `start` until the last word has been written.
+        From the cycle after `start` to the write of the last word.
     """
 
     def __init__(self, batch: int) -> None:
@@ -225,22 +214,21 @@ class BatchLoad(wiring.Signature):
 
 
 class LoadedBatch(wiring.Signature):
-    """A batch in the batch memory, as the batch scheduler announces it.
+    """Loaded batch, from the batch scheduler to the trainer.
 
     Parameters
     ----------
     batch : int
         Most samples of a batch.
-    options : JobOptions
 
     Members
     -------
     valid : Out(1)
-        A batch is loaded; one cycle.
+        The batch is in the batch memory; one cycle.
     half : Out(1)
-        The half of the batch memory that has it.
+        Half of the batch memory.
     count : Out(range(batch + 1))
-        Its samples.
+        Samples of the batch.
     options : Out, `BatchOptions`
     """
 
@@ -250,7 +238,7 @@ class LoadedBatch(wiring.Signature):
 
 
 class LabelWrite(wiring.Signature):
-    """A write of a label.
+    """Write of a label.
 
     Parameters
     ----------
@@ -262,9 +250,9 @@ class LabelWrite(wiring.Signature):
     enable : Out(1)
         Write in this cycle.
     address : Out(range(2 * batch))
-        The sample's number in its batch; plus `batch` in the second half.
+        Index of the sample in its batch; plus `batch` in the second half.
     label : Out(8)
-        Its class.
+        Class of the sample.
     """
 
     def __init__(self, batch: int) -> None:
@@ -272,29 +260,29 @@ class LabelWrite(wiring.Signature):
 
 
 class BatchRun(wiring.Signature):
-    """A batch in the batch memory, as it is given to the engine.
+    """Computation of a batch, from the trainer to the engine.
 
     Parameters
     ----------
     batch : int
         Most samples of a batch.
 
-    Attributes
-    ----------
-    start : Out, 1
-        Compute the batch; only while none is computed.
-    half : Out, 1
-        Its half of the batch memory.
-    count : Out, range(batch + 1)
-        Its samples, 1 or more.
-    learn : Out, 1
-        Update the adapters; else stop at the logits.
+    Members
+    -------
+    start : Out(1)
+        Compute the batch; one cycle, not during another batch.
+    half : Out(1)
+        Half of the batch memory.
+    count : Out(range(batch + 1))
+        Samples of the batch, 1 or more.
+    learn : Out(1)
+        Update the adapters; else stop at the gradients of the hidden values.
     rate : Out, `RATE` bits
         Learning rate of a sample, 20 fraction bits.
-    labels_done : In, 1
-        Its labels are not needed any more, for one cycle; with `done` or before.
-    done : In, 1
-        The batch is computed, for one cycle; `start` may come in the cycle after. All others stay the same until then.
+    labels_done : In(1)
+        The labels may be overwritten; one cycle, at `done` or before.
+    done : In(1)
+        End of the batch; one cycle. The outputs above are stable until then; `start` may come in the next cycle.
     """
 
     def __init__(self, batch: int) -> None:

@@ -1,1 +1,1 @@
-"""Jobs of fine-tuning: batches, samples, records of the cache, parameters in and out."""
+"""Fine-tuning jobs: schedulers, records of the cache, parameter transfer."""
