@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from typing import Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,10 +61,7 @@ class Field:
 def tag_fields(bits: int) -> tuple[Field, ...]:
     """Field of bits that pass through a block with each word unchanged; none for 0 bits.
 
-    Raises
-    ------
-    UserError
-        If `bits` is not in 0 to 32.
+    Raises `UserError` if `bits` is not in 0 to 32.
     """
     if not 0 <= bits <= 32:
         raise UserError(f"tag = {bits} bits is not in 0 to 32")
@@ -185,22 +182,30 @@ class Spec(ABC):
     def part(cls, house: str, module: str, name: str) -> Any:
         """Object of the block in another house, "hw", "sim" or "boards", found by name; None if missing.
 
+        A block that is derived from a named one has an RTL and a golden model of its own, and inherits what it lacks in
+        "sim" and "boards": bench, self-test, host driver.
+
         Parameters
         ----------
         module : str
-            Module in the block's folder there: ``tb_urng`` is ``sim/rng/tb_urng.py``, for a core
+            Module in the block's folder there: ``tb_{name}`` of `urng` is ``sim/rng/tb_urng.py``, of a core
             ``sim/cores/CORE/tb_CORE.py``. A spec outside a package ``golden`` has everything in its own module.
         name : str
             Function or class: RTL, bench, a core's jobs.
         """
+        named = cls._named()
         package, golden, room = cls._place()
-        place = f"{package}.{house}.{room}.{module}" if golden else cls._named().__module__
+        place = f"{package}.{house}.{room}.{module.format(name=named.name)}" if golden else named.__module__
         try:
-            return getattr(import_module(place), name, None)
+            part = getattr(import_module(place), name, None)
         except ModuleNotFoundError as missing:
-            if missing.name and place.startswith(missing.name):
-                return None
-            raise
+            if not missing.name or not place.startswith(missing.name):
+                raise
+            part = None
+        ancestor = named.__base__
+        if part is None and house in ("sim", "boards") and hasattr(ancestor, "name"):
+            part = cast(type[Spec], ancestor).part(house, module, name)
+        return part
 
     @classmethod
     def _named(cls) -> type[Spec]:
@@ -253,13 +258,7 @@ class BusSpec(Spec):
         return {}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Refuse: a core without streams cannot run on words.
-
-        Raises
-        ------
-        UserError
-            Always.
-        """
+        """Raise `UserError`: a core without streams cannot run on words."""
         raise UserError(f"{self.name} has no streams to capture: use fabtune verify {self.name}")
 
 

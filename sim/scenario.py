@@ -15,7 +15,7 @@ def scenario(spec: Spec, rng: np.random.Generator, words: int) -> list[Phase]:
 
     From the bench module's ``scenario(spec, rng, words)``; if it only has ``stimulus``, two jobs (`two_jobs`).
     """
-    if module_scenario := spec.part("sim", f"tb_{spec.name}", "scenario"):
+    if module_scenario := spec.part("sim", "tb_{name}", "scenario"):
         phases: list[Phase] = module_scenario(spec, rng, words)
         return phases
     return two_jobs(spec, rng, words, stimulus)
@@ -29,7 +29,7 @@ def stimulus(spec: Spec, rng: np.random.Generator, words: int) -> dict[str, Word
     UserError
         For a block without a bench.
     """
-    if (module_stimulus := spec.part("sim", f"tb_{spec.name}", "stimulus")) is None:
+    if (module_stimulus := spec.part("sim", "tb_{name}", "stimulus")) is None:
         raise UserError(f"{spec.name} has no bench: there is no tb_{spec.name}.py with a scenario or a stimulus")
     inputs: dict[str, Words] = module_stimulus(spec, rng, words)
     return inputs

@@ -1,4 +1,4 @@
-"""Example of a core that trains by zeroth order: steps on its network, and an inference before and behind them."""
+"""Example of a zeroth-order core: training steps, with an inference before and after."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import Region
-from ...golden.cores.zeroth_order.golden_core import ZerothOrderCore
+from ...golden.cores.zeroth_order.golden_core import GoldenZerothOrder
 from ...golden.datasets.dataset import Samples
 from ...golden.train.zo.schedule import Schedule
 from ...golden.zo.deltas import PerturbationTable
@@ -22,11 +22,11 @@ from .job import Example, ExampleData
 from .task import correct
 
 INFERRED = 100
-"""Samples of a step of an inference."""
+"""Samples of an inference step."""
 
 
 def zeroth_order_example(
-    core: ZerothOrderCore[Any],
+    core: GoldenZerothOrder[Any],
     layout: ZerothOrderLayout,
     data: ExampleData,
     tune: Samples,
@@ -46,34 +46,31 @@ def zeroth_order_example(
 ) -> Example:
     """Play an example on golden.
 
-    Longer than most: its commands go on from one job.
-
     Parameters
     ----------
-    core : ZerothOrderCore
-        The golden core, which knows the network.
+    core : GoldenZerothOrder
+        Golden core, which knows the network.
     layout : ZerothOrderLayout
     data : ExampleData
     tune, test : Samples
         Samples to tune on, and held-out ones.
     network : sequence of Region
-        What the load reads.
+        Regions of the load.
     regions : callable
         Makes the regions of samples.
     steps, batch : int
-        Steps, and samples of one.
     rate : float
         Learning rate of the mean loss of a batch.
     counters : sequence of str
-        Counters of the training that are compared.
+        Compared counters of the training.
     program : Path
-        The core's commands in C.
+        C source of the core's commands.
     seed : int
         Seed of the order.
     position : int
         Position of the first perturbation.
     numbers, inference : mapping of str to int
-        Settings of the load, and of an inference, that not all zeroth-order cores have; none is an address.
+        Further settings of the load, and of an inference; none is an address.
     """
     drawn = [*Schedule(steps, batch, seed).indices(len(tune))]
     sizes, table = [len(one) for one in drawn], PerturbationTable(layout.generator)

@@ -1,9 +1,9 @@
-"""Zeroth-order training as a job for the host driver of any core that has it."""
+"""Zeroth-order training as a job for the host driver of any core that supports it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,35 +13,38 @@ from ...boards.host.driver import Core
 from ...boards.host.zeroth_order import Trained, ZerothOrderHost
 from ...golden.cores.core import CoreSpec
 from ...golden.cores.golden_core import golden_core
-from ...golden.cores.zeroth_order.golden_core import ZerothOrderCore
+from ...golden.cores.zeroth_order.golden_core import GoldenZerothOrder
 from ...golden.fixed import Integers
+from ...golden.nn.arithmetic.loss import Loss
 from ...golden.train.zo.finetune import ZoResult
 from ...golden.train.zo.integer import IntegerRun
 from ...golden.zo.job import ZerothOrderStep
 from ...golden.zo.memory_layout import StepOrder
+from ...golden.zo.split import Split
 from ...golden.zo.step_settings import StepSettings
 from ..compiled.playing import Played, Unit
 from ..compiled.session import Bytes
+from ..phase import Phase
+from .recorded_phases import RecordedCore
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """A zeroth-order job, see `compiled.playing.HostJob`.
+    """Zeroth-order job, see `compiled.playing.HostJob`.
 
     Parameters
     ----------
     network : object
-        What the core's host driver loads: pre-trained weights and biases, Q4.12, or `StreamImages`.
+        Input of the host driver's load: weights and biases in Q4.12, or `StreamImages`.
     inputs : array of int, (n, ...)
-        Samples as the core takes them.
+        Samples in the core's format.
     steps : sequence of StepOrder
-        Indices, labels and rate of each step.
     settings : StepSettings
         With the core's loss.
     position : int
         Position of the first perturbation.
     deltas : array of int, (rows, n), optional
-        Deltas at the start, as the core holds them; by default there are none, and none are loaded.
+        Initial deltas in the core's format; by default none are loaded.
     """
 
     network: Any
@@ -52,48 +55,116 @@ class TrainingJob:
     deltas: Integers | None = None
     unit: ClassVar[Unit] = "steps"
 
-    def golden(self, spec: CoreSpec) -> ZerothOrderCore[Any]:
-        """Make the golden core, which knows the network."""
+    def golden(self, spec: CoreSpec) -> GoldenZerothOrder[Any]:
         core = golden_core(spec)
-        assert isinstance(core, ZerothOrderCore), f"{spec.name} does not train by zeroth order"
+        assert isinstance(core, GoldenZerothOrder), f"{spec.name} does not train by zeroth order"
         core.know(self.network)
         return core
 
     def host(self, core: Core, spec: CoreSpec) -> ZerothOrderHost:
-        """Make the host driver."""
         made: ZerothOrderHost = spec.part("boards", "job", "HOST")(core, spec)
         return made
 
     def load(self, host: Any) -> None:
-        """Load the network."""
         host.load(self.network)
 
     def start(self, host: ZerothOrderHost) -> Bytes:
-        """Load the deltas; return their image."""
         if self.deltas is None:
             return np.zeros(host.layout.deltas().size, np.uint8)
         host.load_deltas(self.deltas)
         return host.layout.deltas(self.deltas).image
 
     def run(self, host: ZerothOrderHost) -> Trained:
-        """Train."""
         return host.train(self.inputs, self.steps, self.settings, self.position)
 
     def tuned(self, host: ZerothOrderHost) -> Integers:
-        """Read the deltas."""
         return host.deltas()
 
     def forget(self, host: ZerothOrderHost) -> None:
-        """Forget the forward cache."""
         host.forget()
 
     def scratch(self, spec: CoreSpec) -> tuple[str, ...]:
-        """No region depends on commands before."""
         return ()
 
 
+@dataclass(frozen=True, kw_only=True)
+class StepVariation:
+    """Settings of the steps of a short job.
+
+    Parameters
+    ----------
+    sizes : tuple of int
+        Samples of each step.
+    gain : float
+        Scale of the network's parameters: from about 40 most activations are clipped.
+    rate : int
+        Rate of the first step; the others have the next numbers.
+    shift, eps_shift, scalars
+        See `StepSettings`.
+    start : int
+        Largest initial delta; 0: none are set.
+    late : bool
+        The job starts with one of the generator's last perturbations, so that the generator wraps.
+    """
+
+    sizes: tuple[int, ...] = (4, 1, 3)
+    gain: float = 1.0
+    rate: int = 40_000
+    shift: int = 24
+    eps_shift: int = 10
+    scalars: bool = False
+    start: int = 0
+    late: bool = False
+
+    def settings(self, split: Split, loss: Loss = "cross_entropy") -> StepSettings:
+        """Settings of all steps."""
+        return StepSettings(eps_shift=self.eps_shift, shift=self.shift, split=split, scalars=self.scalars, loss=loss)
+
+    def steps(self, drawn: Sequence[Integers], labels: Integers) -> list[StepOrder]:
+        """Steps on these indices of samples."""
+        return [StepOrder(one, labels[one], self.rate + number) for number, one in enumerate(drawn)]
+
+
+def training_phases(
+    core: RecordedCore, host: ZerothOrderHost, jobs: Sequence[TrainingJob], entries: int, midway: tuple[int, int]
+) -> list[Phase]:
+    """Record three phases: a job from reset; the next one from its end, with an inference; a third with an inference.
+
+    Parameters
+    ----------
+    core : RecordedCore
+    host : ZerothOrderHost
+    jobs : sequence of TrainingJob
+        The third has deltas, and may have another network.
+    entries : int
+        Samples of an inference, which has those of the last training.
+    midway : tuple of int
+        Fewest and most cycles after which the first training is reset.
+    """
+    first, second, third = jobs
+    commands = core.core.commands
+
+    def save_and_infer() -> Phase:
+        core.run(commands["SAVE_DELTAS"])
+        core.run(commands["INFER"], logits=core.place(host.layout.logits(entries)).device_address)
+        return core.phase()
+
+    first.load(host)
+    position = first.run(host).position
+    waited = core.last_wait
+    host.deltas()
+    phases = [core.phase(reset=True, midway=(waited, *midway))]
+    replace(second, position=position).run(host)
+    phases.append(save_and_infer())
+    if third.network is not first.network:
+        third.load(host)
+    third.start(host)
+    third.run(host)
+    return [*phases, save_and_infer()]
+
+
 def adopt_moves(tuning: IntegerRun, result: ZoResult, played: Played) -> bool:
-    """Sum a core's moves in place of a tuning's own, and test them where they differ; tell whether they do."""
+    """Replace a tuning's moves by a core's, and test again if they differ; return whether they do."""
     moved = tuning.job.total
     tuning.replay(played.ran.slopes)
     differs = not np.array_equal(tuning.job.total, moved)
@@ -104,6 +175,6 @@ def adopt_moves(tuning: IntegerRun, result: ZoResult, played: Played) -> bool:
 
 
 def same(one: ZerothOrderStep, other: ZerothOrderStep) -> bool:
-    """Whether two records agree in everything."""
+    """Whether two records are equal."""
     mine, others = ((step.position, step.coefficient, step.difference) for step in (one, other))
     return mine == others and np.array_equal(one.words, other.words)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from ..core import SettingValues
 from ..golden_core import CommandError, CoreMemory, GoldenCore, Spec, known
 
 
-class ZerothOrderCore(GoldenCore[Spec]):
+class GoldenZerothOrder(GoldenCore[Spec]):
     """Golden model of a core that trains by zeroth order: its commands but for those that load a network.
 
     A core's commands are called ``LOAD_DELTAS``, ``SAVE_DELTAS``, ``TRAIN`` and ``INFER``, as in
@@ -36,6 +36,8 @@ class ZerothOrderCore(GoldenCore[Spec]):
         Deltas, once they have been loaded.
     """
 
+    job: ClassVar[type[ZerothOrderJob]] = ZerothOrderJob
+    """Steps of the trainer."""
     model: PerturbedModel | None
     rows: Integers | None
 
@@ -136,8 +138,12 @@ class ZerothOrderCore(GoldenCore[Spec]):
             memory.write(record, layout.records_image(slopes, batch))
             record, self.rows = record + size, job.rows
             self.note_update(lambda: layout.deltas(job.rows).image)
+        return self.counters(job) | {"steps_done": settings["steps"]}
+
+    def counters(self, job: ZerothOrderJob) -> dict[str, int]:
+        """Counters of a training, but for its steps."""
         clipped = self.saturations(job.saturations, sum(job.saturated_places.values()))
-        return clipped | {"steps_done": settings["steps"], "coefficients_clipped": job.coefficients_clipped}
+        return clipped | {"coefficients_clipped": job.coefficients_clipped}
 
     def _infer(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
         steps, narrow = StepSettings(loss=self.loss, split=Split(self.cut)), Narrower()
@@ -151,7 +157,7 @@ class ZerothOrderCore(GoldenCore[Spec]):
 
     def _job(self, settings: StepSettings, position: int = 0) -> ZerothOrderJob:
         """Make the integer job of the network with the present deltas."""
-        job = ZerothOrderJob(known(self.model, "parameters"), self.layout.generator, settings, position)
+        job = self.job(known(self.model, "parameters"), self.layout.generator, settings, position)
         job.rows = known(self.rows, "deltas")
         return job
 

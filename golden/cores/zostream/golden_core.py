@@ -23,13 +23,13 @@ from ...zo.split import Split
 from ...zo.step_settings import StepSettings
 from ..core import SettingValues
 from ..golden_core import CommandError, CoreMemory
-from ..zeroth_order.golden_core import ZerothOrderCore
+from ..zeroth_order.golden_core import GoldenZerothOrder
 from .memory_layout import ZostreamLayout
 from .registers import Command
 from .zostream import ZostreamSpec
 
 
-class GoldenZostream(ZerothOrderCore[ZostreamSpec]):
+class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
     """Golden model of the core.
 
     It reads programs, samples and what passes a cut from memory. The operations themselves are those of a model that

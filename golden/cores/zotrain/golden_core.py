@@ -10,12 +10,12 @@ from ...zo.network_model import NetworkModel
 from ...zo.step_settings import StepSettings
 from ..core import SettingValues
 from ..golden_core import CoreMemory
-from ..zeroth_order.golden_core import ZerothOrderCore
+from ..zeroth_order.golden_core import GoldenZerothOrder
 from .memory_layout import ZotrainLayout
 from .zotrain import ZotrainSpec
 
 
-class GoldenZotrain(ZerothOrderCore[ZotrainSpec]):
+class GoldenZotrain(GoldenZerothOrder[ZotrainSpec]):
     """Golden model of the core."""
 
     @property

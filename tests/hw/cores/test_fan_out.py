@@ -1,6 +1,6 @@
 """Fan-out of the cores: at most about two thousand loads per net, and few flip-flops with a reset.
 
-`test_inference_core` estimates and checks the inference core.
+`test_slope_meter` estimates and checks the core of docs/composing-a-core.md.
 """
 
 import pytest
