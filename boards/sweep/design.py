@@ -132,11 +132,11 @@ def check(space: Space, workload: AnyWorkload | None) -> int:
                 built[key] = str(error)
         return built[key]
 
-    ends = {name: one.values or one.corners for name, one in space.parameters.items()}
-    if space.total > MOST_CORNERS or any(not one.values for one in space.parameters.values()):
-        ends = {name: one.corners for name, one in space.parameters.items()}
-    for name, one in space.parameters.items():
-        for value in one.values if isinstance(one, Choices) else one.corners:
+    ends = {name: parameter.values or parameter.corners for name, parameter in space.parameters.items()}
+    if space.total > MOST_CORNERS or any(not parameter.values for parameter in space.parameters.values()):
+        ends = {name: parameter.corners for name, parameter in space.parameters.items()}
+    for name, parameter in space.parameters.items():
+        for value in parameter.values if isinstance(parameter, Choices) else parameter.corners:
             refusals = [refusal(others) for others in _others(ends, name, value)]
             if all(refusals):
                 where = f"{space.name}: sweep.{name} = {value!r}"

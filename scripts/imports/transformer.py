@@ -215,8 +215,8 @@ def _advice(imported: _Imported, base: FrozenBase, operations: list[dict[str, An
     for operation in operations:
         if operation.get("saturated"):
             percent = 100 * operation["saturated"] / operation["values"]
-            other = wide.get(operation["operation"])
-            remedy = f"tune takes {other} for it" if other else "it follows from what is clipped before it"
+            wider = wide.get(operation["operation"])
+            remedy = f"tune takes {wider} for it" if wider else "it follows from what is clipped before it"
             yield (
                 f"{operation['name']}: {percent:.3g} % of {operation['values']:,} values saturate in "
                 f"{operation['format']}, of {operation['least']:.4g} to {operation['most']:.4g}; {remedy}"

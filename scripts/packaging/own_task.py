@@ -72,8 +72,8 @@ def spec_and_task(
         _warn(converter.clipped, f"values of {samples.name}", f"{Q8_16}: scale them with --scale")
     how = {name: options[name] for name in ("epochs", "steps", "batch", "rate", "seed") if name in options}
     # a package does not show the user's folders
-    shown = f"npz:{Path(data.removeprefix('npz:')).name}" if data.startswith("npz:") else data
-    return spec, ExampleTask(shown, network.name, frozen, samples.tune, samples.test, **how)
+    public_name = f"npz:{Path(data.removeprefix('npz:')).name}" if data.startswith("npz:") else data
+    return spec, ExampleTask(public_name, network.name, frozen, samples.tune, samples.test, **how)
 
 
 def _warn(clipped: int, what: str, remedy: str) -> None:

@@ -157,8 +157,8 @@ def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | N
     try:
         while (values := study.claim()) is not None:
             if watch:
-                done, shown = len(study.points()), ", ".join(f"{_short(key)}={value}" for key, value in values.items())
-                watch(f"{done} of {space.total} points; {shown}")
+                done, choice = len(study.points()), ", ".join(f"{_short(key)}={value}" for key, value in values.items())
+                watch(f"{done} of {space.total} points; {choice}")
             objectives, reason = _evaluate(space, values, workloads)
             study.tell(objectives, reason)
     finally:

@@ -79,10 +79,10 @@ class FabtuneCore(DefaultIP):
 
     def check_signature(self):
         """Refuse a core that was generated with another configuration."""
-        found, expected = self.get("signature"), CORE["signature"]
-        if found != expected:
-            meaning = MEANINGS.get(found, OTHER)
-            raise CoreError(f"signature {found:#010x} instead of {expected:#010x}: {meaning}", NO_ANSWER)
+        signature, expected = self.get("signature"), CORE["signature"]
+        if signature != expected:
+            meaning = MEANINGS.get(signature, OTHER)
+            raise CoreError(f"signature {signature:#010x} instead of {expected:#010x}: {meaning}", NO_ANSWER)
 
     def get(self, name):
         """Read a register."""
@@ -171,8 +171,8 @@ class FabtuneCore(DefaultIP):
         offset = CORE["registers"][CORE["settings"][0]]
         for pattern in (0xA5A5_A5A5, 0x5A5A_5A5A, 0):
             self.write(offset, pattern)
-            if (found := int(self.read(offset))) != pattern:
-                raise CoreError(f"a register does not keep what is written: it reads {found:#010x}", NO_ANSWER)
+            if (value := int(self.read(offset))) != pattern:
+                raise CoreError(f"a register does not keep what is written: it reads {value:#010x}", NO_ANSWER)
 
     def clock_hz(self, command, **settings):
         """Measure the core's clock in Hz by repeating a command; 0 for a command that is too short."""
@@ -241,11 +241,11 @@ class FabtuneCore(DefaultIP):
             self._stage(where, say, stage, buffer, seconds, poll)
             if any(what == "logits" for what, *_ in stage["memory"]):
                 right.append(self._right(job, buffer))
-        found, golden = (
-            [f"{(1000 * one + job['tested'] // 2) // job['tested'] / 10} %" for one in some]
-            for some in (right, (job["before"], job["after"]))
+        accuracies, golden = (
+            [f"{(1000 * count + job['tested'] // 2) // job['tested'] / 10} %" for count in counts]
+            for counts in (right, (job["before"], job["after"]))
         )
-        say(f"example: accuracy {found[0]} before, {found[1]} after; golden says {golden[0]} and {golden[1]}")
+        say(f"example: accuracy {accuracies[0]} before, {accuracies[1]} after; golden says {golden[0]} and {golden[1]}")
         return tuple(right)
 
     @staticmethod
@@ -299,10 +299,10 @@ class FabtuneCore(DefaultIP):
                 raise CoreError(f"{name} is {counted[name]}, golden says {value}", DIFFERENT)
         for what, offset, size, expected in stage["memory"]:
             written = np.asarray(buffer[offset : offset + size])
-            found = zlib.crc32(written.tobytes())
-            if found != expected:
+            checksum = zlib.crc32(written.tobytes())
+            if checksum != expected:
                 nothing = "" if written.any() else ": all bytes are 0"
-                text = f"{what} have CRC-32 {found:#010x}, golden says {expected:#010x}{nothing}"
+                text = f"{what} have CRC-32 {checksum:#010x}, golden says {expected:#010x}{nothing}"
                 raise CoreError(text, DIFFERENT)
         return counted["cycles"]
 

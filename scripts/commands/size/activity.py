@@ -79,24 +79,24 @@ def command(
     def stage(name: str) -> None:
         click.echo(f"{name} ...", err=True)
 
-    own = activity(spec, job, period_ps, stage)
+    core = activity(spec, job, period_ps, stage)
     against = None if alone else activity_of(spec).baseline(spec, job)
-    other = activity(*against[1:], period_ps, stage) if against else None
-    for measured in filter(None, (own, other)):
+    baseline = activity(*against[1:], period_ps, stage) if against else None
+    for measured in filter(None, (core, baseline)):
         if not measured.bit_exact:
             click.echo(f"{measured.top}: the numbers after the job are not golden's: nothing is written", err=True)
             sys.exit(1)
     written = folder.write(
-        dict(zip(files, (own.saif, power_script(files[0], f"{ROOT}/{own.top}")), strict=True)),
+        dict(zip(files, (core.saif, power_script(files[0], f"{ROOT}/{core.top}")), strict=True)),
     )
     if as_json:
-        compared = {"with": against[0]} | _facts(other) if against and other else None
-        show_json({"folder": str(folder.path), "files": written} | _facts(own) | {"compared": compared})
+        compared = {"with": against[0]} | _facts(baseline) if against and baseline else None
+        show_json({"folder": str(folder.path), "files": written} | _facts(core) | {"compared": compared})
         return
-    click.echo(f"{activity_of(spec).steps}: {own.steps} of {own.batch} samples, {own.cycles} cycles")
+    click.echo(f"{activity_of(spec).steps}: {core.steps} of {core.batch} samples, {core.cycles} cycles")
     name = against[0] if against else ""
-    _table("port", own, own.ports, other.ports if other else None, name)
-    _table("registers of", own, own.registers, other.registers if other else None, name)
+    _table("port", core, core.ports, baseline.ports if baseline else None, name)
+    _table("registers of", core, core.registers, baseline.registers if baseline else None, name)
     for file in written:
         click.echo(folder.path / file)
 
@@ -117,7 +117,7 @@ def _facts(figures: Activity) -> dict[str, Any]:
 
 
 def _table(
-    title: str, own: Activity, groups: Mapping[str, Toggles], others: Mapping[str, Toggles] | None, name: str
+    title: str, core: Activity, groups: Mapping[str, Toggles], others: Mapping[str, Toggles] | None, name: str
 ) -> None:
     from ....sim.compiled.activity import Toggles
 
@@ -128,11 +128,11 @@ def _table(
             sum(groups_of_core.values(), Toggles()) if group == "all" else groups_of_core.get(group, Toggles())
             for groups_of_core in (groups, others or {})
         )
-        rate = 100 * toggles.count / (toggles.bits * own.cycles) if toggles.bits else 0
-        row = [group, str(toggles.bits), f"{toggles.count / own.steps:.0f}", f"{rate:.2f}"]
+        rate = 100 * toggles.count / (toggles.bits * core.cycles) if toggles.bits else 0
+        row = [group, str(toggles.bits), f"{toggles.count / core.steps:.0f}", f"{rate:.2f}"]
         if others is not None:
             row += [
-                f"{compared.count / own.steps:.0f}",
+                f"{compared.count / core.steps:.0f}",
                 f"{compared.count / toggles.count:.2f}" if toggles.count else "",
             ]
         rows.append(row)
