@@ -34,8 +34,7 @@ def _logits(_: nn.Module, __: tuple[Any, ...], outputs: Tensor) -> Tensor:
 
 
 def adapt(module: nn.Module, own: NetworkModule) -> nn.Module:
-    """Adapt a user's module in place to the description's samples and to logits, and return the module; its state is
-    unchanged.
+    """Adapt a user's module in place to the description's samples and to logits; the state is unchanged.
 
     Logarithms of a softmax differ from the logits by a number per sample, without effect on losses and decisions. A
     final log_softmax already returns them. `own` is the description's module, from `layers.network.imported`.

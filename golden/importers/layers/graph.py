@@ -242,9 +242,7 @@ class LayerGraph:
         return Value(number, shape, axes)
 
     def viewed(self, place: Place, value: Value) -> Value:
-        """Tensor in other axes: maps seen as a vector are flattened; a flattened vector seen as maps becomes the maps
-        again.
-        """
+        """Tensor in other axes: maps seen as a vector are flattened; a flattened vector can become maps again."""
         if self._late:
             return value
         if len(value.axes) == 1:

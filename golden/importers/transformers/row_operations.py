@@ -55,8 +55,9 @@ def norm(
     centred: bool = True,
     axes: int = 1,
 ) -> Rows:
-    """Layer or RMS norm over the last axis; after the pooling of a sum's first or last token, it moves before the
-    pooling.
+    """Layer or RMS norm over the last axis.
+
+    A norm after the pooling of a sum's first or last token moves before the pooling.
     """
     rows = graph.settled(place, rows)
     if axes != 1:

@@ -45,8 +45,7 @@ def count_of(weights: int, fraction: float) -> int:
 
 
 def squared_gradients(module: nn.Module, losses: Iterable[Callable[[], Tensor]]) -> dict[str, Tensor]:
-    """Sum over losses of the squared gradients of the weights of `linears`, float32 in the weights' shapes, by layer
-    name.
+    """Sum over losses of the squared gradients of `linears`, float32 in the weights' shapes, by layer name.
 
     If each loss is the negative log likelihood of one sample, the sum is the diagonal of the empirical Fisher matrix
     times the number of samples (equation 8). With the mean over a batch as loss, the sum is that of squared mean

@@ -18,12 +18,11 @@ from .linear import BLOCK, SparseLinear, unpack
 
 @torch.no_grad()
 def packet_of(layer: SparseLinear, spec: WeightPathSpec) -> dict[str, Words]:
-    """Input words of `weight_path` for a layer, by stream: one packet, the weight row by row, unperturbed; `u` has no
-    words.
+    """Input words of `weight_path` for a layer, by stream: one unperturbed packet, the weight row by row.
 
     The block's output is Q4.12. A sensitive weight comes out as its `Q4_12.from_float`. Any other weight has three
     errors: half a last place for the scale's rounding to Q4.12, half a last place for the block's rounding, and scale /
-    2**17 for the 16 fraction bits of the levels.
+    2**17 for the 16 fraction bits of the levels. Stream `u` has no words.
 
     Raises
     ------

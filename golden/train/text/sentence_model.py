@@ -99,9 +99,7 @@ class SentenceModel:
         return sum(len(tokens) > self.most_tokens for tokens in encoded)
 
     def calibrated(self, sentences: Sequence[Sentence]) -> SentenceModel:
-        """The model with formats of large activations, chosen by the first `CALIBRATED` sentences, see
-        `activation_formats`.
-        """
+        """The model with formats of large activations, see `activation_formats`, from the first `CALIBRATED` sentences."""
         largest: dict[int, float] = {}
         chosen = list(sentences[:CALIBRATED])
         for first in range(0, len(chosen), _AT_ONCE):
@@ -170,8 +168,7 @@ def read_model(path: Path) -> tuple[LanguageModel, Any]:
 
 
 def sentence_model(path: Path, prompts: Sequence[str], wording: Wording | None = None) -> SentenceModel:
-    """Classifier from a language model, see `read_model`, with prompts, one per class, or with template and label
-    words.
+    """Classifier from a language model, see `read_model`, with a prompt per class or with label words.
 
     Raises
     ------

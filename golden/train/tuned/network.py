@@ -122,9 +122,7 @@ class TunedNetwork:
         )
 
     def merged(self) -> TunedNetwork:
-        """The network with adapters added to weights, where an adapter is parallel to a fully connected layer or to the
-        last.
-        """
+        """The network with adapters added to the weights of a parallel layer, if it is fully connected or the last."""
         parameters, unmerged, last = list(self.parameters), [], len(self.parameters) - 1
         for adapter in self.adapters:
             fully = isinstance(self.network.stages[adapter.stage].layer, Linear)

@@ -55,9 +55,7 @@ class Objective(Protocol):
         """Mean loss of the held-out samples."""
 
     def losses(self, kind: Literal["generic", "task"]) -> Sequence[Callable[[], Tensor]]:
-        """Closures of losses that score the sensitivity of weights: on pre-training data ("generic") or on the task
-        ("task").
-        """
+        """Losses that score the sensitivity of weights, as closures: on pre-training data ("generic") or on the task."""
 
 
 @dataclass(frozen=True)

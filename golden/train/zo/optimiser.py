@@ -164,8 +164,7 @@ class ZerothOrder(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float | Tensor]) -> float:  # type: ignore[override]
-        """Evaluate the loss along `queries` perturbations, update the parameters once, and return the mean of all
-        losses.
+        """Update the parameters once, from losses along `queries` perturbations; return the mean of all losses.
 
         One-sided, the loss before the step is returned. The closure returns the loss and is called without gradients.
         Within a step it must use the same samples and the same dropout masks.

@@ -128,9 +128,7 @@ class Independent(Perturbations):
         return -(-weights // self.block)
 
     def add_(self, flat: Tensor, position: int, offset: int, coefficient: float) -> None:
-        """Add a multiple of a part of a perturbation; float32 numbers are converted to the type of `flat`, which must
-        be float.
-        """
+        """Add a multiple of a part of a perturbation to a float tensor; float32 numbers are converted to its type."""
         if not flat.is_floating_point():
             raise UserError(f"{type(self).__name__} numbers are floats and cannot be added to {flat.dtype}")
         generator = torch.Generator(flat.device)

@@ -141,9 +141,7 @@ class GgufCheckpoint(Checkpoint):
         return name
 
     def _values(self, full: str) -> tuple[NDArray[np.float32], str]:
-        """Dequantised tensor, and the type; rows of Llama's queries and keys are restored from the order of rotated
-        pairs.
-        """
+        """Dequantised tensor, and the type; Llama's queries and keys are restored from the order of rotated pairs."""
         constants, quants = _package()
         tensor_place = self.header.places[full]
         unread = UserError(f"{self.folder}: tensor {full} is of type {tensor_place.kind}, which is not read")
