@@ -1,4 +1,4 @@
-"""RTL of `adapter`: the backward engine with an array of its own, and streams around it."""
+"""RTL of `adapter`: the backward engine with its array, behind streams."""
 
 from amaranth.hdl import EnableInserter, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -12,10 +12,10 @@ from .engine_interfaces import VALUES
 
 
 class Adapter(wiring.Component):
-    """Take a label, then its sample, a row of words a cycle; after the batch's last one the adapters are tuned.
+    """Takes a label, then its sample's rows, one a cycle; tunes the adapters after the last sample of a batch.
 
-    Logits come while they are, updated parameters at the end; all of it waits while a beat is on offer and not taken.
-    Parameters are taken between batches, a whole image at a time; before the first since reset nothing else is taken.
+    Logits leave during the batch, updated parameters at its end. The engine stalls while a beat of parameters is not
+    taken. Parameters load between batches, a whole image at a time; after reset an image comes first.
     """
 
     def __init__(self, spec: AdapterSpec) -> None:
@@ -27,7 +27,6 @@ class Adapter(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Make the engine, and the counters that take a batch's labels and rows."""
         m = Module()
         spec, mapping = self.spec, self.spec.mapping
         words = mapping.words_per_cycle
@@ -65,7 +64,7 @@ class Adapter(wiring.Component):
             m.d.sync += last_row.eq(row == spec.rows - 2)
             with m.If(last_row):
                 m.d.sync += samples.eq(samples + 1)
-        # a row is wanted once its sample's label is there; looked up for a cycle between samples
+        # rows follow their sample's label; between samples the comparison takes a cycle
         ended = rows.enable[0] & last_row
         m.d.sync += wanted.eq(~ended & (samples != count))
         begin = closed & (samples == count) & ~busy
@@ -79,7 +78,7 @@ class Adapter(wiring.Component):
         return m
 
     def _results(self, m: Module, engine: BackwardEngine, move: Signal) -> None:
-        """Logits and updated parameters to their streams; the engine waits while a beat is not taken."""
+        """Connect logits and updated parameters; the engine stalls while a beat of parameters is not taken."""
         updates, parameters = engine.updates, elements(self.o.payload.parameter, self.spec.streams()["o"].fields[0])
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
@@ -91,14 +90,14 @@ class Adapter(wiring.Component):
             engine.logits.ready.eq(self.logits.ready),
         ]
         for lane, into in enumerate(parameters):
-            # of B a beat comes alone
+            # an entry of B is a single beat
             beat_valid = updates.write[lane // VALUES]
             m.d.comb += into.eq(updates.beats[lane] if lane < VALUES else Mux(beat_valid, updates.beats[lane], 0))
 
     def _load(self, m: Module, engine: BackwardEngine, fresh: Signal) -> Signal:
-        """Parameters into the engine, a cycle later; returns whether an image is complete.
+        """Load parameters with a cycle of latency; return whether an image is complete.
 
-        Whatever enters does so between batches, so that nothing is on offer and the engine does not wait.
+        Loads come between batches: no output is on offer, and the engine does not stall.
         """
         mapping, load = self.spec.mapping, engine.load
         words = mapping.words_per_cycle

@@ -1,4 +1,4 @@
-"""Adapter engine: a forward engine and a backward engine that take turns at one array, and the records between them."""
+"""Adapter engine: forward and backward engine on a shared array, and the record packer."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -20,9 +20,9 @@ from .job_interfaces import BatchRun, LabelWrite
 
 
 class AdapterEngine(wiring.Component):
-    """Run the frozen network on new samples and record them, and tune the adapters on batches of records.
+    """Runs the frozen network on new samples, records their outputs, and tunes adapters on batches of records.
 
-    Samples and batches take turns: a batch may start while `running` is 0, and needs `hold` from the cycle before its
+    Samples and batches alternate: a batch may start while `running` is 0, and needs `hold` from the cycle before its
     start to its end.
 
     Parameters
@@ -31,46 +31,40 @@ class AdapterEngine(wiring.Component):
     batch : int
         Most samples of a batch.
     urng : UrngSpec, optional
-        Generator of the random numbers with which parameters are rounded.
+        Generator for stochastic rounding of parameters.
     watched : bool
-        Gradients with respect to logits are shown.
+        Adds the port `gradient`.
 
     Attributes
     ----------
     parameters : In, `ParameterWrite`
-        Frozen parameters and adapters; beats of the frozen ones in their order. Between samples and batches.
-    clearing : Out, 1
-        Activations are cleared, from the cycle after the first frozen parameters on; no sample begins before.
+        Frozen parameters, in order, and adapters; between samples and batches.
+    clearing : Out(1)
+        High from the cycle after the first frozen parameters until all activations are cleared; no sample may begin.
     saved : In, `AdapterRead`
-        The adapters' image, between batches.
     sample : In, `SampleInput`
-        New samples.
-    hold : In, 1
+    hold : In(1)
         Start no further sample.
-    running : Out, 1
+    running : Out(1)
         A sample is computed.
-    raw : In, 1
-        Records are in Q8.16; stays the same during a job.
+    raw : In(1)
+        Records are in Q8.16; stable during a job.
     record : Out stream of beats
-        The record of each sample.
-    record_done : Out, 1
-        A record's last beat is made.
+        Record of each sample.
+    record_done : Out(1)
+        The last beat of a record is on offer from the next cycle on.
     rows : In, `BatchWrite`
-        Writes to the batch memory.
     labels : In, `LabelWrite`
-        Writes of labels.
     batch : In, `BatchRun`
-        The batch to compute.
-    show : In, 1
-        Give the batch's logits.
+    show : In(1)
+        Enables `logits`.
     logits : Out stream of logits
-        Logits as they come. A batch waits for them.
+        Logits of the batch; the batch stalls with this stream.
     updates : Out, `AdapterUpdates`
-        Beats of the adapters' image as they are updated.
-    gradient : Out, `GradientWatch`, where it is shown
-        Gradients with respect to logits.
-    clipped : Out, 8
-        Values that were clipped, two cycles ago.
+    gradient : Out, `GradientWatch`, with `watched`
+        Gradients of the loss with respect to logits.
+    clipped : Out(8)
+        Values clipped two cycles ago.
     """
 
     def __init__(
@@ -135,9 +129,9 @@ class AdapterEngine(wiring.Component):
         return m
 
     def _load(self, m: Module) -> None:
-        """Beats of the frozen parameters go to the forward engine, those of A and B to the backward engine.
+        """Route frozen parameters to the forward engine, A and B to the backward engine.
 
-        The last one of the frozen parameters is held until the forward engine has cleared its activations.
+        The last frozen beat is held until the forward engine has cleared its activations.
         """
         parameters, forward, load = self.parameters, self.forward.load, self.backward.load
         words = self.mapping.words_per_cycle

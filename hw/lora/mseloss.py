@@ -1,4 +1,4 @@
-"""RTL of `mseloss`: the gradient of the squared error, logit less target, rounded."""
+"""RTL of `mseloss`: gradient of the squared error, logit - target, rounded."""
 
 from amaranth.hdl import Cat, EnableInserter, Module, Signal, signed
 from amaranth.lib import wiring
@@ -10,7 +10,7 @@ from ..primitives.rounding import RoundSaturate
 
 
 class Mseloss(wiring.Component):
-    """Subtract, round, and saturate; all of it waits while a gradient is on offer and not taken. Latency 4."""
+    """Subtracts, rounds and saturates, with a latency of 4 cycles; stalls while a gradient is not taken."""
 
     def __init__(self, spec: MselossSpec) -> None:
         self.spec = spec

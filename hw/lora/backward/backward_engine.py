@@ -1,6 +1,6 @@
 """Backward engine: the adapters' forward pass, gradients and update on a batch in the batch memory.
 
-It needs an array of multipliers, its own or a forward engine's, and nothing else of the frozen network.
+It needs an array of multipliers, and no other part of the frozen network.
 """
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -35,38 +35,34 @@ class BackwardEngine(wiring.Component):
     batch : int
         Most samples of a batch.
     array : MacArray
-        The array that will be at the port `array`.
+        Array behind the port `array`.
     halves : int
-        Batches that the batch memory holds: 2 where one is loaded while the other is computed, else 1.
+        Batches in the batch memory: 2 to load a batch during the computation of another, else 1.
     urng : UrngSpec, optional
-        Generator of the random numbers with which parameters are rounded; they begin anew with each load of parameters.
+        Generator for stochastic rounding of parameters; restarts at each load of parameters.
     watched : bool
-        Gradients with respect to logits are shown.
+        Adds the port `gradient`.
 
     Attributes
     ----------
     array : Out, `ArrayPort`
-        The array, free from ``batch.start`` to ``batch.done``.
+        The array, for this engine alone from ``batch.start`` to ``batch.done``.
     load : In, `AdapterWrite`
-        Parameters, between batches.
     saved : In, `AdapterRead`
-        The adapters' image, between batches.
     rows : In, `BatchWrite`
-        Writes to the batch memory, except to the half that is computed.
+        Not to the half of the running batch.
     labels : In, `LabelWrite`
-        Labels of either half.
     batch : In, `BatchRun`
-        The batch to compute.
-    show : In, 1
-        Give the batch's logits; stays the same during a batch.
+    show : In(1)
+        Enables `logits`; stable during a batch.
     logits : Out stream of logits
-        Logits as they come. A batch waits for them.
+        Logits of the batch; the batch stalls with this stream.
     updates : Out, `AdapterUpdates`
-        Beats of the adapters' image as they are updated: all of A, then all of B.
-    gradient : Out, `GradientWatch`, where it is shown
-        Gradients with respect to logits.
-    clipped : Out, range
-        Logits, gradients and parameters that were clipped in the cycle before.
+        All beats of A, then of B.
+    gradient : Out, `GradientWatch`, with `watched`
+        Gradients of the loss with respect to logits.
+    clipped : Out(range)
+        Logits, gradients and parameters clipped in the previous cycle.
     """
 
     def __init__(
@@ -128,7 +124,7 @@ class BackwardEngine(wiring.Component):
         return m
 
     def _parameters(self, m: Module) -> WeightMemory:
-        """A and B: written by `load` or an update, read by the sequencer or, between batches, by `saved`."""
+        """Memories of A and B: written by `load` or an update, read by the sequencer or, between batches, `saved`."""
         mapping, load, saved = self.mapping, self.load, self.saved
         sequencer, head, updates = self.sequencer, self.head, self.sequencer.updates
         m.submodules.a = a = WeightMemory(
@@ -161,7 +157,7 @@ class BackwardEngine(wiring.Component):
         return a
 
     def _save(self, m: Module, busy: Signal) -> None:
-        """Give saved beats as the updaters' parameters, which they are but for the update: of B those of the first."""
+        """Saved beats are the parameter operands of the updaters, for B those of the first updater."""
         mapping, address, sequencer = self.mapping, self.saved.address, self.sequencer
         of_b = delayed(m, address >= mapping.a_beats, 1, "saves_b", reset_less=True)
         place = delayed(m, address[: exact_log2(mapping.forward.word_beats)], 1, "saved_place", reset_less=True)
@@ -176,7 +172,7 @@ class BackwardEngine(wiring.Component):
         ]
 
     def _operands(self, m: Module, pipeline: Pipeline, a: WeightMemory, row: list[Value]) -> None:
-        """Rows with their parameters, or with the gradients at the hidden values, `FETCH` cycles after the address."""
+        """Rows, with parameters or the hidden values' gradients, `FETCH` cycles after the address."""
         array, sequencer, head = self.array, self.sequencer, self.head
         within = pipeline.place("address", sequencer.within, "within").at("operands")
         gradient = list(head.gradients.value)
@@ -186,7 +182,7 @@ class BackwardEngine(wiring.Component):
             array.within.eq(within),
             head.forward.hidden_valid.eq(array.valid),
             *(into.eq(value) for into, value in zip(head.forward.hidden, array.y, strict=False)),
-            # base logits are seen in the operand registers
+            # base logits are read from the array's operand registers
             head.forward.base_valid.eq(pipeline.place("address", sequencer.base, "base").at("multipliers")),
             *(into.eq(value) for into, value in zip(head.forward.base, array.operands, strict=False)),
         ]
@@ -195,7 +191,7 @@ class BackwardEngine(wiring.Component):
             m.d.comb += getattr(array, name).eq(flag.at("operands"))
 
     def _second_operands(self, m: Module, a: WeightMemory, gradients: list[Value]) -> list[Value]:
-        """Parameters, or gradients at the hidden values, lane by lane; a register for each column chooses."""
+        """Parameters or hidden values' gradients, lane by lane, with a select register for each column."""
         columns = self.mapping.columns
         within = replicas(columns, "within_column")
         m.d.sync += [register.eq(self.sequencer.within) for register in within]
@@ -206,10 +202,10 @@ class BackwardEngine(wiring.Component):
         ]
 
     def _fetch(self, m: Module, pipeline: Pipeline, platform: object) -> list[Value]:
-        """The row at the sequencer's address, a cycle later: the batch memory has a part for each word of a row.
+        """Row at the sequencer's address, a cycle later; the batch memory has a bank for each word of a row.
 
-        Of a constant row the first value is 1, whatever the memory has there. While the sequencer waits for gradients,
-        it is the head's row of targets.
+        A constant row is 1 and zeros, whatever the memory holds. The head reads targets while the sequencer waits for
+        gradients.
         """
         mapping, address = self.mapping, self.sequencer.address
         targets = self.head.targets if mapping.loss == "mse" else None

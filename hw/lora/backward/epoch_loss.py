@@ -1,4 +1,4 @@
-"""Epoch loss: the cross entropy of each sample from its gradients, by two tables, and its sum over an epoch."""
+"""Epoch loss: cross entropy of each sample from its gradients, by two tables, summed over an epoch."""
 
 from amaranth.hdl import Array, Const, Module, Mux, Signal, Value, ValueLike, signed, unsigned
 from amaranth.lib import memory, wiring
@@ -15,16 +15,16 @@ NORMALISE, READ, SUBTRACT = 1, 1, 1
 
 
 class GradientWatch(wiring.Signature):
-    """Gradients with respect to logits as they are taken, a sample after the other; no handshake.
+    """Gradients with respect to logits, sample by sample; no handshake.
 
     Members
     -------
     valid : Out(1)
-        A gradient is taken in this cycle.
+        `gradient` is valid in this cycle.
     gradient : Out, Q4.12
-        Below 0 at the label, if it is not 0 there, and nowhere else.
+        At most 0 at the label, at least 0 elsewhere.
     last : Out(1)
-        It is its sample's last one.
+        Last gradient of a sample.
     """
 
     def __init__(self) -> None:
@@ -32,15 +32,15 @@ class GradientWatch(wiring.Signature):
 
 
 class ValidationLoss(wiring.Signature):
-    """Losses of the samples behind an epoch's that are not learnt from, as the component sees it that sums them up.
+    """Loss and correct samples of the validation after each epoch, as `EpochLoss` has the ports.
 
     Members
     -------
     samples : In(32)
-        Samples behind each epoch's; 0: there are none. Stable during a job.
+        Samples of a validation; 0 for none. Stable during a job.
     step, correct_step : Out(32)
-        For a cycle at the end of a validation, what it has more than the one before: of loss, and of samples whose
-        label has the largest probability. Modulo 2**32; else 0.
+        In one cycle at the end of a validation, the increase since the previous validation of the loss and of the
+        number of correct samples, modulo 2**32; else 0.
     """
 
     def __init__(self) -> None:
@@ -48,15 +48,14 @@ class ValidationLoss(wiring.Signature):
 
 
 class EpochLoss(wiring.Component):
-    """Take a gradient a cycle; `step` comes `LATENCY` cycles behind an epoch's last one.
+    """Takes a gradient a cycle; `step` follows the last gradient of an epoch by `LATENCY` cycles.
 
     Parameters
     ----------
     largest : int
-        Largest sum, 2**n - 1: a larger one stays there.
+        Largest sum, 2**n - 1, where sums saturate.
     validates : bool
-        Behind an epoch's samples there may be some that are not learnt from: their loss is summed, and those of them
-        that are classified correctly are counted.
+        Adds `validation`: the loss and the correct samples of validations.
 
     Attributes
     ----------
@@ -65,15 +64,14 @@ class EpochLoss(wiring.Component):
     samples : In(32)
         Samples of an epoch, 1 or more; stable during a job.
     gradients : In, `GradientWatch`
-        Those of a tuning.
+        Gradients of a tuning.
     step : Out(32)
-        For a cycle at the end of an epoch, its loss less that of the epoch before, modulo 2**32; else 0.
+        In one cycle at the end of an epoch, the increase of the loss since the previous epoch, modulo 2**32; else 0.
     loss : Out(32)
-        Loss that was complete last: an epoch's, or with `validation.samples` that of an epoch's validation.
+        Last complete loss: of a validation if `validation.samples` is not 0, else of an epoch.
     complete : Out(1)
-        `loss` is a new one, for one cycle: that behind its step.
+        `loss` is new; one cycle, the cycle after its step.
     validation : Out, `ValidationLoss`, with `validates`
-        Of each epoch.
     """
 
     LATENCY = NORMALISE + READ + SUBTRACT + 2
@@ -122,7 +120,7 @@ class EpochLoss(wiring.Component):
     def _sum(
         self, m: Module, name: str, step: Signal, valid: Value, amount: Value, end: Value, decides: ValueLike = 0
     ) -> None:
-        """Sum what is valid up to an end; give its difference from the sum before, and to `loss` what decides."""
+        """Sum valid amounts to an end; give the difference from the previous sum, and a deciding sum to `loss`."""
         total, last = Signal(SUM_BITS, name=f"{name}_total"), Signal(SUM_BITS, name=f"{name}_last")
         summed, ended = Signal(SUM_BITS + 1, name=f"{name}_summed"), delayed(m, end, 1, f"{name}_ended")
         m.d.comb += [summed.eq(total + amount), step.eq(Mux(ended, total - last, 0))]
@@ -136,7 +134,7 @@ class EpochLoss(wiring.Component):
             m.d.sync += [total.eq(0), last.eq(0)]
 
     def _loss(self, m: Module, pipeline: Pipeline) -> tuple[Value, Value, Value]:
-        """Loss of a sample, whether there is one, and whether it is classified correctly."""
+        """Loss of a sample, whether it is valid, and whether the sample is correct."""
         watch = self.gradients
         m.submodules.logarithms = table = memory.Memory(
             shape=unsigned(max(LOGARITHMS).bit_length()), depth=len(LOGARITHMS), init=LOGARITHMS
@@ -149,7 +147,7 @@ class EpochLoss(wiring.Component):
             m.d.sync += label_gradient_before.eq(Mux(watch.last, 0, label_gradient))
         m.d.sync += [sample.eq(watch.valid & watch.last), probability.eq(label_gradient + (1 << Q4_12.fraction))]
         octave, index = Signal(range(len(OCTAVES))), Signal(INDEX_BITS)
-        # the highest one decides; of a probability of 0 what is set here first
+        # the highest bit decides; a probability of 0 keeps the value set here
         m.d.comb += [octave.eq(Q4_12.fraction), index.eq(0)]
         for bit in range(1, Q4_12.fraction + 1):
             with m.If(probability[bit]):
@@ -166,7 +164,7 @@ class EpochLoss(wiring.Component):
         return loss, counted, self._correct(m, pipeline, probability)
 
     def _correct(self, m: Module, pipeline: Pipeline, probability: Value) -> Value:
-        """Whether the probability of a sample's label is larger than each other one, in the cycle of the loss."""
+        """Whether the label has the largest probability of the sample, in the cycle of the loss."""
         if not self.validates:
             return Const(0)
         watch, before = self.gradients, Signal.like(probability)

@@ -9,12 +9,12 @@ from ...ports import members
 
 
 class SoftmaxPair(wiring.Component):
-    """Streams of a `Softmax`, with samples in their order, in half of its cycles.
+    """Two `Softmax` on alternate samples: the streams of one, at twice the throughput.
 
     Attributes
     ----------
     i : In stream
-        ``logit`` in Q8.16, and ``last`` on a sample's last one.
+        ``logit`` in Q8.16; ``last`` on the last logit of a sample.
     o : Out stream
         ``probability`` in Q4.12, and ``last``.
     """
@@ -26,7 +26,7 @@ class SoftmaxPair(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.first, m.submodules.second = parts = Softmax(self.spec), Softmax(self.spec)
-        # which of the two takes the next logit, and gives the next probability
+        # softmax of the next logit, and of the next probability
         takes, gives = Signal(), Signal()
         for number, part in enumerate(parts):
             m.d.comb += [

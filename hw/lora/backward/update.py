@@ -1,4 +1,4 @@
-"""Updater: parameters less learning rate times gradient, a beat of eight a cycle."""
+"""Updater: parameters - learning rate * gradient, a beat of eight a cycle."""
 
 from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib import data, wiring
@@ -18,35 +18,35 @@ OPERAND, PRODUCT, STEP = 1, 1, 1
 
 
 class Updater(wiring.Component):
-    """Round the gradients, multiply them by the rate, subtract, and round the parameters; no handshake.
+    """Rounds the gradients, multiplies by the rate, subtracts, rounds the parameters; no handshake.
 
     Parameters
     ----------
     width : int
-        Bits of a gradient's sum, 28 of them behind the point.
+        Bits of a gradient's sum, with 28 fraction bits.
     noise_bits : int
-        Bits of the random numbers with which parameters are rounded; 0: they are rounded to nearest.
+        Bits of the random numbers of stochastic rounding; 0: round to nearest.
 
     Attributes
     ----------
-    valid : In, 1
-        `sums` and `parameters` are there.
-    sums : In, array of 8 integers of `width` bits, 28 bits behind the point
+    valid : In(1)
+        `sums` and `parameters` are valid.
+    sums : In, array of 8 integers of `width` bits, 28 fraction bits
         Gradients.
     parameters : In, array of 8 Q4.12
         Parameters before the update.
     rate : In, `RATE` bits
-        Learning rate, 20 fraction bits; stays the same from `LATENCY` cycles before to `LATENCY` cycles after a beat.
-    done : Out, 1
-        `o` has a beat: `LATENCY` cycles after `valid`.
+        Learning rate, 20 fraction bits; stable for `LATENCY` cycles before and after a beat.
+    done : Out(1)
+        `o` is valid: `LATENCY` cycles after `valid`.
     o : Out, array of 8 Q4.12
         Parameters after the update.
-    ask : Out, 1, with random numbers
+    ask : Out(1), with `noise_bits`
         `noise` is taken in this cycle.
-    noise : In, array of 8 integers of `noise_bits` bits, with random numbers
-        For the beat that is `LATENCY` - `RoundSaturate.LATENCY` cycles old.
-    clipped : Out, range(17)
-        Gradients and parameters that were clipped in the cycle before.
+    noise : In, array of 8 integers of `noise_bits` bits, with `noise_bits`
+        For the beat of `LATENCY` - `RoundSaturate.LATENCY` cycles ago.
+    clipped : Out(range(17))
+        Gradients and parameters clipped in the previous cycle.
     """
 
     LATENCY = RoundSaturate.LATENCY + OPERAND + PRODUCT + STEP + RoundSaturate.LATENCY
@@ -71,7 +71,7 @@ class Updater(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         rate = Signal(signed(len(self.rate) + 1), reset_less=True)
-        # negative, as a multiplier block adds to its product
+        # negated: a DSP adds its C operand to the product
         m.d.sync += rate.eq(-self.rate)
         stages = {
             "sums": 0,
@@ -112,7 +112,6 @@ class Updater(wiring.Component):
         return m
 
     def _rounding(self, m: Module, width: int, lane: int) -> RoundSaturate | NoiseSaturate:
-        """Rounding of a parameter of so many bits."""
         if not self.noise_bits:
             return RoundSaturate(width, NOISE_BITS, Q4_12)
         rounding = NoiseSaturate(width, NOISE_BITS, self.noise_bits, Q4_12)
