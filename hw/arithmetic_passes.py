@@ -113,7 +113,7 @@ def _trim(module: Any, alu: Any) -> None:
     left, right, output, *drop = (ys.IdString(f"\\{port}") for port in ("A", "B", "Y", "X", "CO"))
     signals = {port: alu.getPort(port) for port in (left, right, output, *drop)}
     most = min(signals[port].size() for port in (left, right, output)) - 1
-    low = next((place for place, bit in enumerate(bits_of(signals[right])[:most]) if bit != _ZERO), most)
+    low = next((index for index, bit in enumerate(bits_of(signals[right])[:most]) if bit != _ZERO), most)
     if low > 0:
         module.connect(signals[output].extract(0, low), signals[left].extract(0, low))
         for port, signal in signals.items():
@@ -180,13 +180,13 @@ def _compare(
     width = max(left.size(), right.size())
     for side in (left, right):
         side.extend_u0(width, signed)
-    bits = [(left.extract(place, 1), right.extract(place, 1)) for place in range(width)]
-    constant = [next((place for place in range(width) if bits[place][side].is_fully_const()), width) for side in (0, 1)]
+    bits = [(left.extract(index, 1), right.extract(index, 1)) for index in range(width)]
+    constant = [next((index for index in range(width) if bits[index][side].is_fully_const()), width) for side in (0, 1)]
     luts: list[tuple[Any, Any]] = []  # per LUT: bits are equal, left bits are greater
     space = 0
-    for place in reversed(range(width)):
-        cost = sum(lowest > place for lowest in constant)
-        ways = bits[place][::-1] if signed and place == width - 1 else bits[place]
+    for index in reversed(range(width)):
+        cost = sum(lowest > index for lowest in constant)
+        ways = bits[index][::-1] if signed and index == width - 1 else bits[index]
         same, greater = new("Xnor", *ways), new("And", ways[0], new("Not", ways[1]))
         if luts and cost <= space:
             before = luts.pop()
@@ -199,10 +199,10 @@ def _compare(
     carries = ys.SigSpec(module.addWire(next(names), len(luts)))
     chain = module.addCell(next(names), ys.IdString("$lcu"))
     chain.setParam(ys.IdString("\\WIDTH"), ys.Const(len(luts), 32))
-    for port, place in (("P", 0), ("G", 1)):
+    for port, index in (("P", 0), ("G", 1)):
         signal = ys.SigSpec()
         for lut in reversed(luts):
-            signal.append(lut[place])
+            signal.append(lut[index])
         chain.setPort(ys.IdString(f"\\{port}"), signal)
     chain.setPort(ys.IdString("\\CI"), ys.SigSpec(ys.Const(equal, 1)))
     chain.setPort(ys.IdString("\\CO"), carries)

@@ -195,8 +195,8 @@ def _order_ports(module: Any) -> None:
     ports = [wire for wire in module.wires_.values() if wire.port_id]
     names = {wire.name.str()[1:]: wire for wire in ports}
     first = [name for name in _CLOCK_AND_RESET if name in names]
-    for place, name in enumerate([*first, *sorted(names.keys() - first, key=_natural)], 1):
-        names[name].port_id = place
+    for position, name in enumerate([*first, *sorted(names.keys() - first, key=_natural)], 1):
+        names[name].port_id = position
 
 
 def _natural(name: str) -> list[Any]:

@@ -117,9 +117,9 @@ def _places(netlist: Any) -> dict[Any, list[tuple[str, Any, int]]]:
         for number, module in enumerate(netlist.modules):
             for signal, name in module.signal_names.items():
                 value = netlist.signals[signal]
-                for place, net in enumerate(value):
+                for position, net in enumerate(value):
                     if net in wanted and _is_named(signal) and local == (netlist.cells[net.cell].module_idx == number):
-                        places[net].append((name, value, place))
+                        places[net].append((name, value, position))
     return places
 
 

@@ -67,5 +67,5 @@ def elements(lanes: Value, item: Field) -> list[Value]:
         return [lanes]
     while isinstance(whole, Slice):
         whole, first = whole.value, first + whole.start
-    places = (whole[first + j * width : first + (j + 1) * width] for j in range(item.lanes))
-    return [place.as_signed() if signed else place for place in places]
+    slices = (whole[first + j * width : first + (j + 1) * width] for j in range(item.lanes))
+    return [lane.as_signed() if signed else lane for lane in slices]

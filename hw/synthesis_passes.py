@@ -141,10 +141,10 @@ def _initial_values(design: Any, _: list[str]) -> None:
                 actions = []
                 for target, value in reversed(rule.actions):
                     bits = bits_of(target)
-                    kept = [place for place, bit in enumerate(bits) if bit not in settled]
-                    if len(kept) < len(bits):
-                        target, value = (_bits_at(signal, kept) for signal in (target, value))
-                    if kept:
+                    unsettled = [position for position, bit in enumerate(bits) if bit not in settled]
+                    if len(unsettled) < len(bits):
+                        target, value = (_bits_at(signal, unsettled) for signal in (target, value))
+                    if unsettled:
                         actions.append((target, value))
                     settled.update(bits)
                 rule.actions = actions[::-1]
@@ -206,8 +206,8 @@ def _bits_at(signal: Any, places: list[int]) -> Any:
     from pyosys import libyosys as ys
 
     chosen = ys.SigSpec()
-    for place in places:
-        chosen.append(signal.extract(place, 1))
+    for position in places:
+        chosen.append(signal.extract(position, 1))
     return chosen
 
 

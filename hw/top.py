@@ -217,7 +217,7 @@ class TopWrapper(wiring.Component):
                 offset = 0
                 for field in (fields[name] for name in pin.fields):
                     for lane in _lanes(getattr(payload, field.name), field):
-                        place = wire[pin.name][offset : offset + pin.room(field)]
-                        m.d.comb += lane.eq(place) if inward else place.eq(lane)
+                        bits = wire[pin.name][offset : offset + pin.room(field)]
+                        m.d.comb += lane.eq(bits) if inward else bits.eq(lane)
                         offset += pin.room(field)
         return m

@@ -174,8 +174,8 @@ def _order(design: Any, names: list[str]) -> None:
     from pyosys import libyosys as ys
 
     top = design.top_module()
-    for place, name in enumerate(names, 1):
-        top.wire(ys.IdString(f"\\{name}")).port_id = place
+    for position, name in enumerate(names, 1):
+        top.wire(ys.IdString(f"\\{name}")).port_id = position
     top.fixup_ports()
 
 

@@ -1,4 +1,4 @@
-"""Arbiters with fixed priority: several requesters share a reader or a writer."""
+"""Arbiters with fixed priority."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""AXI4 read manager: reads of any length, with bursts issued ahead to hide memory latency."""
+"""AXI4 read manager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AXI4-Lite subordinate with a core's registers, generated from a register map."""
+"""AXI4-Lite subordinate, generated from a register map."""
 
 from __future__ import annotations
 

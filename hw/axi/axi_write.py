@@ -1,4 +1,4 @@
-"""AXI4 write manager: writes of any length; a burst is issued once all its beats are in the FIFO."""
+"""AXI4 write manager."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Burst splitter: transfer commands of any length to AXI4 bursts."""
+"""Transfer commands, AXI4 bursts and their splitter."""
 
 from __future__ import annotations
 

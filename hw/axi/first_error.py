@@ -1,4 +1,4 @@
-"""First error of an AXI4 manager: a bad response, or a burst beyond the last address of the bus."""
+"""First error of an AXI4 manager."""
 
 from typing import Any
 
@@ -21,12 +21,12 @@ def first_error(
         A response is an error; its code; number of the burst's first beat in the memory.
     """
     offset, above = splitter.beat_bits, len(manager.error_address) - manager.spec.address
-    place = Signal(len(manager.error_address) - offset, name="error_beat")
-    m.d.comb += manager.error_address.eq(Cat(Const(0, offset), place))
+    error_beat = Signal(len(manager.error_address) - offset, name="error_beat")
+    m.d.comb += manager.error_address.eq(Cat(Const(0, offset), error_beat))
     beyond = splitter.o.valid & splitter.beyond if above else Const(0)
     with m.If((bad | beyond) & ~manager.error.any()):
         m.d.sync += [
             stopped.eq(1),
             manager.error.eq(Mux(bad, response, Response.DECERR)),
-            place.eq(Mux(bad, beat, Cat(splitter.o.payload.address[offset:], Const(1, above)))),
+            error_beat.eq(Mux(bad, beat, Cat(splitter.o.payload.address[offset:], Const(1, above)))),
         ]

@@ -1,4 +1,4 @@
-"""Reads of one requester distributed over several ports, with all beats returned in order."""
+"""Reads of one requester over several ports."""
 
 from amaranth.hdl import Array, Module, Signal
 from amaranth.lib import data, wiring

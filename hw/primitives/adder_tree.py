@@ -1,4 +1,4 @@
-"""Pipelined adder tree: pairwise additions, with a register after each level."""
+"""Pipelined adder tree, with a register after each level."""
 
 from collections.abc import Sequence
 

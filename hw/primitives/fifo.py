@@ -1,4 +1,4 @@
-"""Stream FIFO with registered memory reads, for block RAM, and with flags taken from register bits."""
+"""Stream FIFO with a registered memory read."""
 
 from __future__ import annotations
 

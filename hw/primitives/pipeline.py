@@ -1,4 +1,4 @@
-"""Pipelines with named stages, from which latencies and delay registers are derived; a delay line."""
+"""Pipelines with named stages; delay lines."""
 
 from collections.abc import Iterable, Mapping
 

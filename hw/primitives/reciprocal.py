@@ -44,7 +44,7 @@ class ReciprocalDivider(wiring.Component):
         tie = low < reciprocal.multiplier if reciprocal.count % 2 == 0 else Const(0, 1)
         quotient = [high[0] & ~tie, *high[1:-1], ~high[-1]]
         into = data_register(m, self.quotient)
-        m.d.sync += [place.eq(bit) for place, bit in zip(into, quotient, strict=True)]
+        m.d.sync += [target.eq(bit) for target, bit in zip(into, quotient, strict=True)]
         return m
 
     def _product(self, m: Module) -> Value:

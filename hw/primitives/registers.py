@@ -1,4 +1,4 @@
-"""Registers without reset for data, and register copies for nets with high fanout."""
+"""Registers without reset, and register copies for high fanout."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Reset tree: reset registers, each with a bounded number of loads."""
+"""Reset registers with a bounded number of loads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Narrowing of signed numbers as in `golden.fixed.narrow`: rounding (half to even or stochastic) and saturation."""
+"""Narrowing of signed numbers, as in `golden.fixed.narrow`."""
 
 from collections.abc import Mapping
 
@@ -44,7 +44,7 @@ def saturate_to(value: Signal, widths: Mapping[int, Value]) -> tuple[Value, Valu
     beyond = Cat(condition & ~_fits(value, width) for width, condition in widths.items()).any()
     # a saturated number has the inverted sign in all bits below the sign position
     below = Cat(
-        Cat(condition for width, condition in widths.items() if width > place + 1).any() for place in range(widest - 1)
+        Cat(condition for width, condition in widths.items() if width > bit + 1).any() for bit in range(widest - 1)
     )
     end = Cat(Mux(value[-1], ~below, below), value[-1])
     return Mux(beyond, end, value[:widest]).as_signed(), beyond
@@ -76,16 +76,16 @@ class RoundSaturate(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        kept = self.i[self.drop :].as_signed()
-        floor = Signal.like(kept, reset_less=True)
+        integer = self.i[self.drop :].as_signed()
+        floor = Signal.like(integer, reset_less=True)
         half, rest, odd = (Signal(name=name, reset_less=True) for name in ("half", "rest", "odd"))
         m.d.sync += [
-            floor.eq(kept),
+            floor.eq(integer),
             half.eq(self.i[self.drop - 1]),
             rest.eq(self.i[: self.drop - 1].any()),
-            odd.eq(kept[0]),
+            odd.eq(integer[0]),
         ]
-        rounded = Signal(signed(len(kept) + 1), reset_less=True)
+        rounded = Signal(signed(len(integer) + 1), reset_less=True)
         m.d.sync += rounded.eq(floor + Cat(half & (rest | odd), 0).as_signed())
         width = self.target.width
         m.d.sync += [
@@ -120,10 +120,10 @@ class NoiseSaturate(wiring.Component):
         # bits below the random number have no effect
         odd = Cat(1, self.noise)
         below = self.drop - len(odd)
-        kept, added = Signal(signed(len(self.i) - below), reset_less=True), Signal.like(odd, reset_less=True)
-        m.d.sync += [kept.eq(self.i[below:]), added.eq(odd)]
-        total = Signal(signed(len(kept) + 1), reset_less=True)
-        m.d.sync += total.eq(kept + Cat(added, 0).as_signed())
+        upper, added = Signal(signed(len(self.i) - below), reset_less=True), Signal.like(odd, reset_less=True)
+        m.d.sync += [upper.eq(self.i[below:]), added.eq(odd)]
+        total = Signal(signed(len(upper) + 1), reset_less=True)
+        m.d.sync += total.eq(upper + Cat(added, 0).as_signed())
         rounded = Signal(signed(len(total) - len(odd)))
         m.d.comb += rounded.eq(total[len(odd) :])
         width = self.target.width

@@ -1,4 +1,4 @@
-"""Barrel shifters: left for any value; right with rounding half to even and saturation."""
+"""Barrel shifters, left and right."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring

@@ -128,15 +128,15 @@ class TileColumn(wiring.Component):
         totals: list[Value] = [Const(0), Const(0)]
         active: list[Signal] = []
         for lane in range(self._lanes):
-            place, cascade = divmod(lane, 2)
+            pair, cascade = divmod(lane, 2)
             shadow, weight = (
                 Signal(signed(Q4_14.width), name=f"{name}{lane}", reset_less=True) for name in ("shadow", "weight")
             )
             product = Signal(signed(Q8_16.width + Q4_14.width), name=f"product{lane}", reset_less=True)
             total = Signal(signed(SUM.width), name=f"total{lane}", reset_less=True)
-            with m.If(self.write[place]):
+            with m.If(self.write[pair]):
                 m.d.sync += shadow.eq(self.w[cascade])
-            with m.If(self.swap[place]):
+            with m.If(self.swap[pair]):
                 m.d.sync += weight.eq(shadow)
             m.d.sync += [product.eq(self.x[lane] * weight), total.eq(totals[cascade] + product)]
             totals[cascade] = total

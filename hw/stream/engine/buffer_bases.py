@@ -1,4 +1,4 @@
-"""Base addresses of an instruction's buffers: rows per token times buffered tokens, on one DSP."""
+"""Base addresses of an instruction's buffers."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring

@@ -1,4 +1,4 @@
-"""Interface between a trainer and the stream engine: sentences, samples, instructions and results of a pass."""
+"""Interface between a trainer and the stream engine."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class EnginePort(wiring.Signature):
         count = range(sequencer.sums // 2 + 1)
         streams = offsets.streams()
         command = {item.name: shape(item.format) for item in streams["command"].fields if item.name in REQUEST}
-        place, values = chunk_layout(chunks), chunk_values(chunks)
+        address_layout, values = chunk_layout(chunks), chunk_values(chunks)
         super().__init__(
             {
                 **dict.fromkeys(("load", "start"), Out(1)),
@@ -107,7 +107,7 @@ class EnginePort(wiring.Signature):
                 "instruction": Out(stream.Signature(layout(sequencer.streams()["o"]))),
                 "beats": Out(BEATS),
                 "loaded": In(1),
-                "operands_read": Out(stream.Signature(place)),
+                "operands_read": Out(stream.Signature(address_layout)),
                 "operands": In(stream.Signature(values)),
                 "request": In(stream.Signature(data.StructLayout(command))),
                 "offsets": Out(stream.Signature(layout(streams["offsets"]))),

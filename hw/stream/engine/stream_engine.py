@@ -1,4 +1,4 @@
-"""Stream engine: executes a program on the rows of a pass, one instruction at a time."""
+"""Stream engine: executes programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Select registers of the active unit, and multiplexers of its streams."""
+"""Selection of the active unit and its streams."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Serialiser of chunks from the activation memory, with a queue and its credits."""
+"""Serialiser of chunks from the activation memory."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring

@@ -1,4 +1,4 @@
-"""Row loader: rows of a forward cache or of a network's cut, from DRAM into the activation memory."""
+"""Loader of cached rows, from DRAM into the activation memory."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class SampleLoader(wiring.Component):
         spec = self.spec
         count = spec.unit * Q8_16.width // (8 * BEAT)
         self._full, self._unit = Signal(name="full"), Signal(spec.unit * Q8_16.width, name="unit", reset_less=True)
-        kept = Signal((count - 1) * 8 * BEAT, reset_less=True)
+        gathered = Signal((count - 1) * 8 * BEAT, reset_less=True)
         beat, units, tokens = Signal(range(count)), Signal.like(last, name="units"), Signal(len(rows))
         # with two units per row, the second unit is pure padding if the token ends in the first
         two = spec.unit == UNIT
@@ -94,12 +94,12 @@ class SampleLoader(wiring.Component):
         with m.If(begins):
             m.d.sync += [tokens.eq(rows), more.eq(1), units.eq(last_unit), ends.eq(last_unit == 0)]
         with m.If(takes):
-            m.d.sync += [kept.eq(Cat(kept, data)[8 * BEAT :]), beat.eq(Mux(final, 0, beat + 1))]
+            m.d.sync += [gathered.eq(Cat(gathered, data)[8 * BEAT :]), beat.eq(Mux(final, 0, beat + 1))]
             with m.If(final):
                 m.d.sync += [units.eq(Mux(ends, last_unit, units - 1)), tokens.eq(tokens - ends)]
                 m.d.sync += [ends.eq(Mux(ends, last_unit == 0, units == 1)), more.eq(~ends | (tokens != 1))]
         with m.If(fills):
-            m.d.sync += [self._full.eq(1), self._unit.eq(Cat(kept, data))]
+            m.d.sync += [self._full.eq(1), self._unit.eq(Cat(gathered, data))]
         probe(self, beat=beat, units=units, tokens=tokens, ends=ends, more=more)
         return ~more
 

@@ -1,4 +1,4 @@
-"""Sentence table: cycles through the sentences of a pass, plus rows first, then minus rows."""
+"""Table of a pass's sentences, read cyclically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Query blocks of an attention operation, and the order of their scores and contexts."""
+"""Query blocks of an attention operation."""
 
 from amaranth.hdl import Cat, Module, Mux, Shape, Signal, Value, unsigned
 from amaranth.lib import data, stream, wiring

@@ -1,4 +1,4 @@
-"""Contexts of attention: scaling parameters of each word of sums, and writes of the results."""
+"""Contexts of attention: scaling parameters and writes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
@@ -141,8 +141,8 @@ class ContextWriter(wiring.Component):
             ]
         values = elements(context.value, streams["contexts"].fields[0])
         for number, into in enumerate(chunk):
-            place, lane = divmod(number, spec.exponentials)
-            with m.If(taken & (word == place)):
+            index, lane = divmod(number, spec.exponentials)
+            with m.If(taken & (word == index)):
                 m.d.sync += into.eq(values[lane])
         with m.If(self.begins):
             m.d.sync += [self.clipped.eq(0), complete.eq(0)]

@@ -1,4 +1,4 @@
-"""Memory reads of attention: keys and values for tiles, and query rows, in the array's order."""
+"""Memory reads of attention: keys, values and queries."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Scores of attention: exact sums are narrowed, scaled to exponents, and reduced to a maximum per query."""
+"""Scores of attention, converted to exponents."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -63,7 +63,7 @@ class AttentionScores(wiring.Component):
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:
         self.spec = spec
-        place, counts = place_layout(spec), spec.streams()["inverse"].fields[-1]
+        address, counts = place_layout(spec), spec.streams()["inverse"].fields[-1]
         super().__init__(
             {
                 "valid": In(1),
@@ -71,13 +71,13 @@ class AttentionScores(wiring.Component):
                 "shift": In(SHIFT.width + 1),
                 "factor": In(FACTOR.width),
                 "fraction": In(range(FRACTIONS.stop)),
-                "given": In(place),
+                "given": In(address),
                 "edge": In(exact_log2(spec.keys)),
                 "fresh": In(1),
                 "begins": In(1),
                 "ends": In(1),
                 "store": Out(1),
-                "place": Out(place),
+                "place": Out(address),
                 "exponent": Out(data.ArrayLayout(shape(Q8_16), spec.exponentials)),
                 "stored": Out(2),
                 "clipped": Out(data.ArrayLayout(shape(counts.format), 2)),
@@ -106,28 +106,28 @@ class AttentionScores(wiring.Component):
         )
         assert pipeline.latency("input", "kept") == self.spec.score_latency
         valid = pipeline.place("input", self.valid, "valid")
-        place = pipeline.place("input", self.given, "place", reset_less=True)
-        seen = self._seen(m, pipeline, place)
+        address = pipeline.place("input", self.given, "place", reset_less=True)
+        seen = self._seen(m, pipeline, address)
         exponents, clips = self._exponents(m, pipeline)
-        m.d.comb += [self.store.eq(valid.at("exponent")), Value.cast(self.place).eq(Value.cast(place.at("exponent")))]
+        m.d.comb += [self.store.eq(valid.at("exponent")), Value.cast(self.place).eq(Value.cast(address.at("exponent")))]
         m.d.comb += [port.eq(result) for port, result in zip(self.exponent, exponents, strict=True)]
         masked = []
         for lane, exponent in enumerate(exponents):
             masked.append(Signal(shape(Q8_16), name=f"masked{lane}", reset_less=True))
             m.d.sync += masked[-1].eq(Mux(seen.at("exponent")[lane], exponent, Q8_16.minimum))
-        self._largest(m, pipeline, platform, place, _maximum(m, masked))
+        self._largest(m, pipeline, platform, address, _maximum(m, masked))
         self._count(m, pipeline, Mux(valid.at("exponent"), seen.at("exponent"), 0), clips)
         ends = self.ends & self.valid
         ends = Cat(ends & ~self.given.bank, ends & self.given.bank)
         m.d.comb += self.stored.eq(pipeline.place("input", ends, "ends").at("kept"))
         return m
 
-    def _seen(self, m: Module, pipeline: Pipeline, place: Placed) -> Placed:
+    def _seen(self, m: Module, pipeline: Pipeline, address: Placed) -> Placed:
         """Visibility of the word's keys, a bit each, at "distance"."""
         edge = pipeline.place("input", self.edge, "edge", reset_less=True).at("edge")
         distance = Signal(signed(len(edge) + 1), reset_less=True)
         lanes = range(self.spec.exponentials)
-        m.d.sync += distance.eq(edge - Cat(Const(0, exact_log2(len(lanes))), place.at("edge").part))
+        m.d.sync += distance.eq(edge - Cat(Const(0, exact_log2(len(lanes))), address.at("edge").part))
         return pipeline.place("distance", Cat(distance >= lane for lane in lanes), "seen", reset_less=True)
 
     def _exponents(self, m: Module, pipeline: Pipeline) -> tuple[list[Value], Placed]:
@@ -151,28 +151,28 @@ class AttentionScores(wiring.Component):
         clipped = pipeline.place("score", Cat(early), "clipped", reset_less=True).at("exponent")
         return exponents, pipeline.place("exponent", Cat(clipped, *late), "clips", reset_less=True)
 
-    def _largest(self, m: Module, pipeline: Pipeline, platform: object, place: Placed, largest: Value) -> None:
+    def _largest(self, m: Module, pipeline: Pipeline, platform: object, address: Placed, largest: Value) -> None:
         """Track the largest exponent of each query, at "kept", one cycle after its word."""
         valid = pipeline.place("input", self.valid, "present")
         m.submodules.largest = memory = ram(platform, self.spec.largest_memory, shape(Q8_16))
         write, before, read = memory.write_port(), *(memory.read_port(domain="comb") for _ in range(2))
-        now, written = place.at("largest"), place.at("kept")
+        now, written = address.at("largest"), address.at("kept")
         fresh = pipeline.place("input", self.fresh, "fresh", reset_less=True).at("largest")
-        kept = Signal(shape(Q8_16), reset_less=True)
+        maximum = Signal(shape(Q8_16), reset_less=True)
         # forwarding, as the memory lags by a cycle; equality of the queries is detected early
-        newer, older = place.at("exponent"), place.at("masked")
+        newer, older = address.at("exponent"), address.at("masked")
         again = valid.at("masked") & (newer.query == older.query) & (newer.bank == older.bank)
         again = pipeline.place("exponent", again, "again").at("largest")
-        known = Mux(again, kept, before.data)
+        known = Mux(again, maximum, before.data)
         m.d.comb += [
             before.addr.eq(Cat(now.query, now.bank)),
             write.addr.eq(Cat(written.query, written.bank)),
-            write.data.eq(kept),
+            write.data.eq(maximum),
             write.en.eq(valid.at("kept")),
             read.addr.eq(self.largest_at),
             self.largest.eq(read.data),
         ]
-        m.d.sync += kept.eq(Mux(fresh | (largest > known), largest, known))
+        m.d.sync += maximum.eq(Mux(fresh | (largest > known), largest, known))
 
     def _count(self, m: Module, pipeline: Pipeline, seen: Value, clips: Placed) -> None:
         hits = clips.at("exponent") & Cat(seen, seen)

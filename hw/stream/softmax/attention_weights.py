@@ -1,4 +1,4 @@
-"""Softmax weights: powers of two of distances from the maximum, their sum, and its reciprocal."""
+"""Softmax weights and the reciprocal of their sum."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -53,13 +53,13 @@ class AttentionWeights(wiring.Component):
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:
         self.spec = spec
-        place, inverse = place_layout(spec), spec.streams()["inverse"].fields
+        address, inverse = place_layout(spec), spec.streams()["inverse"].fields
         counts = shape(inverse[-1].format)
         lanes = data.ArrayLayout(shape(Q8_16), spec.exponentials)
         super().__init__(
             {
                 "valid": In(1),
-                "at": In(place),
+                "at": In(address),
                 "seen": In(spec.exponentials),
                 "begins": In(1),
                 "ends": In(1),
@@ -68,7 +68,7 @@ class AttentionWeights(wiring.Component):
                 "clipped": In(counts),
                 "word": In(lanes),
                 "put": Out(1),
-                "put_at": Out(place),
+                "put_at": Out(address),
                 "put_last": Out(2),
                 "weight": Out(lanes),
                 "done": Out(1),
@@ -162,12 +162,12 @@ class AttentionWeights(wiring.Component):
         # the largest weight is 1
         above = total[POWER.fraction :]
         octave = Signal(range(len(above)), reset_less=True)
-        kept, fraction = Signal(len(total), reset_less=True), Signal(MANTISSA, reset_less=True)
-        m.d.sync += [octave.eq(0), kept.eq(total)]
-        for place in range(1, len(above)):
-            with m.If(above[place]):
-                m.d.sync += octave.eq(place)
-        m.d.sync += fraction.eq((kept[: len(total) - 1] >> octave)[:MANTISSA])
+        delayed_total, fraction = Signal(len(total), reset_less=True), Signal(MANTISSA, reset_less=True)
+        m.d.sync += [octave.eq(0), delayed_total.eq(total)]
+        for bit in range(1, len(above)):
+            with m.If(above[bit]):
+                m.d.sync += octave.eq(bit)
+        m.d.sync += fraction.eq((delayed_total[: len(total) - 1] >> octave)[:MANTISSA])
         m.submodules.reciprocals = reciprocals = PiecewiseLinear(self.spec.reciprocals, 1)
         m.d.comb += reciprocals.argument[0].eq(fraction)
         exponent = pipeline.place("octave", octave, "exponent", reset_less=True).at("inverse")

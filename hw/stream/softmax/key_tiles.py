@@ -1,4 +1,4 @@
-"""Causal order of scores and weights: for each key tile the queries with visible keys."""
+"""Causal order of scores and weights, by key tile."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, unsigned
 from amaranth.lib import data, wiring

@@ -1,4 +1,4 @@
-"""Memory of scores and of the weights that replace them: two banks, as wide as a weight row."""
+"""Memory of scores and of the weights that replace them."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -39,19 +39,19 @@ class ScoreBanks(wiring.Component):
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:
         self.spec = spec
-        place, word = place_layout(spec), spec.exponentials * Q8_16.width
+        address, word = place_layout(spec), spec.exponentials * Q8_16.width
         tiles = exact_log2(spec.keys // spec.lanes)
-        row = data.StructLayout({"bank": 1, "query": place["query"].shape, "tile": tiles})
+        row = data.StructLayout({"bank": 1, "query": address["query"].shape, "tile": tiles})
         super().__init__(
             {
                 "store": In(1),
-                "store_at": In(place),
+                "store_at": In(address),
                 "scores": In(word),
                 "put": In(1),
-                "put_at": In(place),
+                "put_at": In(address),
                 "weights": In(word),
                 "get": In(1),
-                "get_at": In(place),
+                "get_at": In(address),
                 "word": Out(word),
                 "row": In(1),
                 "row_at": In(row),
@@ -98,5 +98,5 @@ class ScoreBanks(wiring.Component):
         ]
         return m
 
-    def _row(self, place: data.View) -> Value:
-        return Cat(place.query, place.part[exact_log2(self.spec.lanes // self.spec.exponentials) :])
+    def _row(self, address: data.View) -> Value:
+        return Cat(address.query, address.part[exact_log2(self.spec.lanes // self.spec.exponentials) :])

@@ -1,4 +1,4 @@
-"""RTL of a norm lane: value times inverse deviation, rounded; then times a factor, plus a bias, rounded."""
+"""RTL of a norm's lane."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, signed
 from amaranth.lib import wiring

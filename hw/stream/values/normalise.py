@@ -1,4 +1,4 @@
-"""Normalisation of positive numbers to a leading one, as tables of inverses and roots need."""
+"""Normalisation of positive numbers to a leading one."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 
@@ -23,10 +23,10 @@ def normalise(m: Module, value: Value) -> tuple[Value, Value]:
     normal, zeros, width = value, Value.cast(Const(0, 0)), len(value)
     for bits in reversed(range(normalise_latency(width))):
         # keep only bits that later stages can still shift in
-        kept = MANTISSA + (1 << bits)
+        needed = MANTISSA + (1 << bits)
         low = ~normal[-(1 << bits) :].any()
         shifted = Mux(low, Cat(Const(0, 1 << bits), normal)[: len(normal)], normal)
-        normal = register(m, f"normal{bits}", shifted[-min(kept, len(normal)) :])
+        normal = register(m, f"normal{bits}", shifted[-min(needed, len(normal)) :])
         zeros = register(m, f"zeros{bits}", Cat(low, zeros))
     return normal, zeros
 

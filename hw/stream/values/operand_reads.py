@@ -1,4 +1,4 @@
-"""Handshakes of operand reads, with a counter of outstanding chunks."""
+"""Handshakes of operand reads."""
 
 from typing import Any
 

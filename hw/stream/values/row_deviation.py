@@ -1,4 +1,4 @@
-"""RTL of a row's mean and inverse deviation from its sums, a row a cycle."""
+"""RTL of a row's mean and inverse deviation."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -140,8 +140,8 @@ class RowDeviation(wiring.Component):
         sums = pipeline.place("sums", total, "total", reset_less=True)
         aligned = register(m, "aligned", shift_left(total, lift)[_DROPPED : SUM.width].as_signed())
         product = register(m, "quotient_product", aligned * share)
-        kept = _ALIGNED - _DROPPED - (_SHARE_BITS - _PART)
-        quotient = register(m, "quotient", product[kept:].as_signed(), Q11_16.width)
+        shift = _ALIGNED - _DROPPED - (_SHARE_BITS - _PART)
+        quotient = register(m, "quotient", product[shift:].as_signed(), Q11_16.width)
         # the remainder is small: its low bits suffice, modulo their range
         taken = register(m, "taken", quotient[:_REST_BITS].as_signed() * self.features)
         rest = register(m, "rest", sums.at("taken") - taken, _REST_BITS)

@@ -1,4 +1,4 @@
-"""RTL of exact row sums, of values and of squares, in multiplier cascades over the lanes."""
+"""RTL of exact sums of a row's values and squares."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring

@@ -175,18 +175,18 @@ class ValuePath(wiring.Component):
             above = passed.o.payload.tag.word_select(lane, ABOVE)
             m.d.comb += pair_in.first[lane].eq(Cat(value, Mux(active, value[-1].replicate(ABOVE), above)))
 
-    def _pack(self, m: Module, last: Signal, place: Any, result: Any, begin: Signal) -> None:
+    def _pack(self, m: Module, last: Signal, target_stream: Any, result: Any, begin: Signal) -> None:
         """Write words as chunks, and zeros; count clipped values, and report completion."""
-        spec, write, target = self.spec, self.write, place.payload
+        spec, write, target = self.spec, self.write, target_stream.payload
         word, step, empty, end = Signal(range(spec.words)), Signal(), Signal(), Signal()
         free, final = ~write.valid | write.ready, word == spec.words - 1
         ends = (step & final) | empty
         m.d.comb += [
-            step.eq(place.valid & ~target.end & ~target.empty & result.valid & free),
-            empty.eq(place.valid & target.empty & free),
-            end.eq(place.valid & target.end & ~write.valid & (~self.done.valid | self.done.ready)),
+            step.eq(target_stream.valid & ~target.end & ~target.empty & result.valid & free),
+            empty.eq(target_stream.valid & target.empty & free),
+            end.eq(target_stream.valid & target.end & ~write.valid & (~self.done.valid | self.done.ready)),
             result.ready.eq(step),
-            place.ready.eq(ends | end),
+            target_stream.ready.eq(ends | end),
         ]
         with m.If(step):
             m.d.sync += word.eq(word + 1)
@@ -218,7 +218,7 @@ class ValuePath(wiring.Component):
         """Mask of a word's values within the features; a chunk's first value always is."""
         places = (Cat(Const(lane, exact_log2(VALUES)), word[: exact_log2(self.spec.words)]) for lane in range(VALUES))
         # a chunk of one word needs no comparison for lane 0
-        return Cat(place <= last if lane or self.spec.words > 1 else 1 for lane, place in enumerate(places))
+        return Cat(index <= last if lane or self.spec.words > 1 else 1 for lane, index in enumerate(places))
 
 
 class _Word(NamedTuple):

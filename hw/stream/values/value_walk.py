@@ -1,4 +1,4 @@
-"""Chunk sequencer of a value operation: operand reads, words to process, and destination addresses."""
+"""Chunk sequencer of a value operation."""
 
 from typing import Any
 

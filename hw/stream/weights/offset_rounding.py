@@ -1,4 +1,4 @@
-"""Rounding of offsets from the deltas' fraction to a tensor's fraction."""
+"""Rounding of offsets to a tensor's fraction."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring

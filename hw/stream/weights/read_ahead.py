@@ -1,4 +1,4 @@
-"""Read-ahead buffer: bursts are requested while the queue has space for the longest burst."""
+"""Read-ahead buffer."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring

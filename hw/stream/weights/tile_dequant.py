@@ -142,7 +142,7 @@ class TileDequant(wiring.Component):
         data = Value.cast(self.beats.payload.data)
         a_beat = len(data) // SCALE_BITS
         codes = [
-            data[place : place + spec.width * CODE.width] for place in range(0, len(data), spec.width * CODE.width)
+            data[start : start + spec.width * CODE.width] for start in range(0, len(data), spec.width * CODE.width)
         ]
         chosen = mux_tree(part, codes)
         weights = elements(self.o.payload.weight, spec.streams()["o"].fields[0])

@@ -1,4 +1,4 @@
-"""Double buffer of tiles in LUT RAM; each tile is read twice, with the offsets of either perturbation sign."""
+"""Double buffer of tiles, read once per perturbation sign."""
 
 from typing import Any
 

@@ -211,10 +211,10 @@ class TileWeights(wiring.Component):
             pipeline.load(exact, value + offset)
             result = Signal(signed(Q8_16.width), name=f"{side}_result")
             m.d.comb += result.eq(Mux(settings.wide, saturate(exact, Q8_16.width), saturate(exact, WEIGHT.width)))
-            kept = Signal(BEAT_VALUES * Q8_16.width, name=f"{side}_values", reset_less=True)
+            values = Signal(BEAT_VALUES * Q8_16.width, name=f"{side}_values", reset_less=True)
             with m.If(loads & valid.at("sum")):
-                m.d.sync += kept.eq(Cat(kept[Q8_16.width :], result))
-            m.d.comb += Value.cast(getattr(v.payload, side)).eq(kept)
+                m.d.sync += values.eq(Cat(values[Q8_16.width :], result))
+            m.d.comb += Value.cast(getattr(v.payload, side)).eq(values)
         with m.If(move & valid.at("sum")):
             m.d.sync += [v.payload.last.eq(flags[0]), v.payload.error.eq(flags[1])]
         with m.If(move):
@@ -276,19 +276,19 @@ class TileWeights(wiring.Component):
     ) -> None:
         """Write weights to all lanes, values to four lanes, or a correction to one lane."""
         spec = self.spec
-        place, groups = exact_log2(spec.width), spec.width // BEAT_VALUES
+        lane_bits, groups = exact_log2(spec.width), spec.width // BEAT_VALUES
         group_bits = exact_log2(groups)
         weights = elements(dequant.o.payload.weight, spec.dequant.streams()["o"].fields[0])
         values_read = elements(dequant.v.payload.value, spec.dequant.streams()["v"].fields[0])
         newest = [
             elements(getattr(self.v.payload, side), spec.streams()["v"].fields[0])[-1] for side in ("plus", "minus")
         ]
-        m.d.comb += replay.beat.eq(Mux(values.corrects, values.into[place:], index[group_bits:]))
+        m.d.comb += replay.beat.eq(Mux(values.corrects, values.into[lane_bits:], index[group_bits:]))
         for lane in range(spec.width):
             of_codes = index[exact_log2(len(weights) // BEAT_VALUES) : group_bits] == lane // len(weights)
             of_values = index[:group_bits] == lane // BEAT_VALUES
             m.d.comb += replay.enable[lane].eq(
-                (written & Mux(coded, of_codes, of_values)) | (values.corrects & (values.into[:place] == lane))
+                (written & Mux(coded, of_codes, of_values)) | (values.corrects & (values.into[:lane_bits] == lane))
             )
             for side, corrected in zip((replay.plus, replay.minus), newest, strict=True):
                 value = Mux(values.corrects, corrected[: WEIGHT.width], values_read[lane % BEAT_VALUES][: WEIGHT.width])

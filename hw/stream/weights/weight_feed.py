@@ -1,4 +1,4 @@
-"""Weights of a pass, from memory to the array: tensor sequencing, prefetch, and weights of both signs."""
+"""Weights of a pass, from memory to the array."""
 
 from dataclasses import replace
 

@@ -171,7 +171,7 @@ class WordOffsets(wiring.Component):
         # registers suffice, as a word has at least two numbers
         wraps = Signal(reset_less=True)
         m.d.sync += [wraps.eq(walk.row == spec.times - 1), walk.is_last.eq(walk.left == 1)]
-        farther = mux_tree(walk.turned, [(place + spec.turn) % spec.n for place in range(spec.n)])
+        farther = mux_tree(walk.turned, [(rotation + spec.turn) % spec.n for rotation in range(spec.n)])
         m.d.comb += [
             walk.issue.eq(walk.walks & enough),
             walk.row_ends.eq(walk.walks & walk.word_ends & enough_at_end),

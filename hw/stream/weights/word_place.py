@@ -1,4 +1,4 @@
-"""Position of a word in the repeating row sequence: row and rotation, by serial division."""
+"""Row and rotation of a word, by serial division."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -64,7 +64,7 @@ class WordPlace(wiring.Component):
                 m.d.sync += quotient.eq(wide >= self.times)
                 m.d.sync += self.row.eq(Mux(wide >= self.times, wide - self.times, wide))
         # one cycle after the row, as the quotient bit is a register
-        twice = [(2 * place + more) % self.n for place in range(self.n) for more in (0, self.turn)]
+        twice = [(2 * rotation + more) % self.n for rotation in range(self.n) for more in (0, self.turn)]
         with m.If(self.restart):
             m.d.sync += self.turned.eq(0)
         with m.Elif(self.find & ~self.found):

@@ -1,4 +1,4 @@
-"""Delta memory: the deltas of all parameter words, their update, and the offsets derived from them."""
+"""Delta memory: deltas of all parameter words."""
 
 from typing import Any
 

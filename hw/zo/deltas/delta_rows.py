@@ -1,4 +1,4 @@
-"""Delta rows: a memory with image load and save, and optionally rows of another component."""
+"""Memory of delta rows, with image load and save."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 from amaranth.lib import data, wiring

@@ -1,4 +1,4 @@
-"""Offset memory: the offsets of each word's parameters, for both perturbation signs."""
+"""Offset memory, for both perturbation signs."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring

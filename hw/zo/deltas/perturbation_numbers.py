@@ -1,4 +1,4 @@
-"""Perturbation numbers: generated numbers times their factor, as integers of the job's deltas."""
+"""Perturbation numbers, as integers of the job's deltas."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring

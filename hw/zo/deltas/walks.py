@@ -112,17 +112,10 @@ class Issue:
 class WalkRegisters:
     """Registers of a walk in progress: its words, and its use of the generator.
 
-    Parameters
-    ----------
-    cycles : int
-        Cycles for the offsets of a word.
-
     Attributes
     ----------
-    range : `WalkRange`
-        Words of the walk.
-    bounds : RangeBounds
-        Rows of these words.
+    range, bounds : `WalkRange`, RangeBounds
+        Words of the walk, and their rows.
     next_word, is_last : range(rows), 1
         Row after the issued word; the issued word is the last.
     spread_left, is_spreading : range(most_groups), 1

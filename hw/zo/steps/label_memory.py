@@ -1,4 +1,4 @@
-"""Label memory: labels of a step's samples, repeated for every projected gradient."""
+"""Labels of a step's samples."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring

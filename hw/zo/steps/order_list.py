@@ -1,4 +1,4 @@
-"""Sample schedule reader: steps and their entries in order; subclasses define a sample's processing."""
+"""Sample schedule reader; subclasses process the samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record writer: a word per sample of a step, then position, coefficient and loss difference."""
+"""Writer of a step's records."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import data, stream, wiring

@@ -1,4 +1,4 @@
-"""Projected gradients of a step: from sample logits to coefficients and their records."""
+"""Projected gradients of a step and their records."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring

@@ -1,4 +1,4 @@
-"""State loader: a generator state from memory beats, a bit a cycle."""
+"""Serial loader of a generator state."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring

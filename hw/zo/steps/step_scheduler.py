@@ -1,4 +1,4 @@
-"""Step scheduler: reads the sample schedule and prefetches the samples of each step."""
+"""Prefetch of samples, by the sample schedule."""
 
 from enum import IntEnum
 

@@ -1,4 +1,4 @@
-"""Step updates: coefficients of a step, and the walks over the deltas that apply them."""
+"""Walks that apply a step's coefficients to the deltas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RTL of token averages: sums, divided by the token count, one quotient bit a cycle."""
+"""RTL of token averages, one quotient bit a cycle."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring

@@ -1,4 +1,4 @@
-"""RTL of a row's division by its L2 norm: largest value, sum of squares, then a product per value."""
+"""RTL of a row's division by its L2 norm."""
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -97,13 +97,13 @@ class UnitLanes(wiring.Component):
         normal, zeros = normalise(
             m, Mux(self.step == 0, self._largest(m), self._total(m, flag.at("product"), products))
         )
-        place = spec.squares - 1 - zeros
+        exponent = spec.squares - 1 - zeros
         m.submodules.inverse = inverse = PiecewiseLinear(spec.table, 1)
-        m.d.comb += [inverse.function.eq(place[0]), inverse.argument[0].eq(normal[:MANTISSA])]
+        m.d.comb += [inverse.function.eq(exponent[0]), inverse.argument[0].eq(normal[:MANTISSA])]
         with m.If(self.step == 0):
-            m.d.sync += octave.eq(place)
+            m.d.sync += octave.eq(exponent)
         with m.If(self.step == 1):
-            m.d.sync += [mantissa.eq(inverse.o[0]), drop.eq((place >> 1) - NEAR_OCTAVE)]
+            m.d.sync += [mantissa.eq(inverse.o[0]), drop.eq((exponent >> 1) - NEAR_OCTAVE)]
         probe(self, under_way=under_way, gives=gives)
         return m
 

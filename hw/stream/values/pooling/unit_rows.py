@@ -1,4 +1,4 @@
-"""RTL of the division of rows by their L2 norm: chunks to words for the lanes, and results back to chunks."""
+"""RTL of the division of rows by their L2 norm, with chunks in and out."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring

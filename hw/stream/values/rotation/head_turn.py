@@ -115,16 +115,16 @@ class HeadTurn(wiring.Component):
             made.eq(made - leaves + Mux(finished, count, 0)),
         ]
         # word within the head; the second half follows the first
-        place = Signal(range(spec.width // TURN_LANES))
-        m.d.comb += place.eq(index + Mux(second, self.pairs + 1, 0))
+        word_index = Signal(range(spec.width // TURN_LANES))
+        m.d.comb += word_index.eq(index + Mux(second, self.pairs + 1, 0))
         base = Signal(range(spec.ring))
         with m.If(ends):
             m.d.sync += base.eq(base + count)
         bank_bits = exact_log2(spec.columns // TURN_LANES)
         row = Signal(range(spec.ring))
-        m.d.comb += row.eq(base + place[bank_bits:])
+        m.d.comb += row.eq(base + word_index[bank_bits:])
         self._row = pipeline.place("address", row, "row", reset_less=True)
-        self._bank = pipeline.place("address", place[:bank_bits], "bank", reset_less=True)
+        self._bank = pipeline.place("address", word_index[:bank_bits], "bank", reset_less=True)
         pair = pipeline.place("address", index, "pair", reset_less=True).at("place")
         word, turns = self._before(m, platform, taken), self._table(m, platform, pair)
         results = self._turned(m, pipeline, word, turns, second, self._keys(m, ends))
