@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""What a core says of its bursts in `component.xml`, held against what it does on its bus at most."""
+"""Burst sizes declared in `component.xml`, compared with the core's maximum on its bus."""
 
 import pytest
 from amaranth.hdl import Fragment
