@@ -1,4 +1,4 @@
-"""Trials work through the contract: each core's room has what they ask, and no other file names a core."""
+"""Stress tests work through the contract: each core's folder provides it, and no other file names a core."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_a_core_has_a_job_whose_toggles_are_counted(name: str) -> None:
 
 
 class Bare(CoreSpec):
-    """A core without rooms."""
+    """A core without folders."""
 
     name = "bare"
 

@@ -1,4 +1,4 @@
-"""Wrong inputs: each core refuses those of its room, and an input that ends otherwise is found."""
+"""Wrong inputs: each core refuses its folder's wrong inputs, and an input with another end is detected."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -35,7 +35,7 @@ def test_wrong_inputs_fit_the_registers(name: str) -> None:
 
 
 def order_lists(spec: ZotrainSpec) -> Iterator[Ending]:
-    """Order lists with a wrong index and a wrong label; of the last golden says something else."""
+    """Sample schedules with a wrong index and a wrong label; golden reports another error for the last."""
     label = spec.labels << 24
     for word, error, value in ((1, Error.BAD_INDEX, 1), (label, Error.BAD_LABEL, label), (1, Error.BAD_INDEX, 2)):
         order = np.array([1, word], "<u4").view(np.uint8)
