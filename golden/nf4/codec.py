@@ -124,7 +124,7 @@ class RecordLayout:
 
     @cached_property
     def scales(self) -> int:
-        """Scales of a sample, a scale a block."""
+        """Scales of a sample, a scale per block."""
         return sum(count for count, _ in self.blocks)
 
     @property

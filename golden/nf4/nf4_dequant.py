@@ -1,4 +1,4 @@
-"""`nf4_dequant`: NF4 codes to Q8.16, many lanes a cycle, each with a scale of the word.
+"""`nf4_dequant`: NF4 codes to Q8.16, many lanes per cycle, each with a scale of the word.
 
 Results match `codec.dequantise`. A word has the scales of all blocks of the lanes, and for each lane the index of a
 scale, as blocks need not end at word boundaries.

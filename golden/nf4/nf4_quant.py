@@ -1,4 +1,4 @@
-"""`nf4_quant`: blocks of Q8.16 values to NF4, one or two codes a cycle, in two passes.
+"""`nf4_quant`: blocks of Q8.16 values to NF4, one or two codes per cycle, in two passes.
 
 Results match `codec.quantise`. A block's scale is known at the block's end: values wait in a circular buffer during the
 computation of fifteen thresholds. Output of one block, thresholds of the next and input of later blocks overlap.
@@ -35,7 +35,7 @@ class Nf4QuantSpec(Spec):
     name: ClassVar[str] = "nf4_quant"
     summary: ClassVar[str] = "blocks of Q8.16 to NF4 codes and scales, by fifteen thresholds per block"
     turn: ClassVar[int] = 16
-    """Cycles for a block's thresholds: in a steady stream a block takes a cycle a word, and at least 16."""
+    """Cycles for a block's thresholds: in a steady stream a block takes a cycle per word, and at least 16."""
     preparation: ClassVar[int] = 24
     """Cycles between a block's last word and its first codes."""
     waiting: ClassVar[int] = 16
@@ -95,7 +95,7 @@ class Nf4QuantSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         """Streams: `i` takes values, `o` gives codes with their block's scale; `last` ends a block on both.
 
-        With two values a word, `single` marks a last word without a second value.
+        With two values per word, `single` marks a last word without a second value.
         """
         single = (Field("single", BIT),) if self.values == 2 else ()
         return {

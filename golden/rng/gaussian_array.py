@@ -1,4 +1,4 @@
-"""`gaussian_array`: n Gaussian numbers a cycle from n `grng` generators, with load, mark and replay.
+"""`gaussian_array`: n Gaussian numbers per cycle from n `grng` generators, with load, mark and replay.
 
 MeZO needs a number for each multiplier; PeZO repeats the numbers of 31 small generators. The array is the baseline of
 the comparison and has the ports of `pezo`, so a core takes either.
@@ -175,7 +175,7 @@ class GaussianArraySpec(Spec):
         return {"o": self.words_at(replayed(inputs, words))}
 
     def cycles(self, inputs: dict[str, Words], words: int) -> int:
-        """Cycles of `words` words: one a word, and `replay_cycles` for each mark or replay before the last word."""
+        """Cycles of `words` words: one per word, and `replay_cycles` for each mark or replay before the last word."""
         return replayed_cycles(inputs, words, self.replay_cycles)
 
 

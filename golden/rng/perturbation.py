@@ -1,8 +1,8 @@
 """Perturbations: assignment of a generator's numbers to weights, and positions in its sequence.
 
-A source gives n numbers a cycle. A perturbation of d weights is read in tiles of L lanes: weight i is lane ``i mod L``
-of cycle ``i div L``, and lane j takes number ``j mod n`` of the cycle. A perturbation takes ``ceil(d / L)`` cycles; the
-next one starts in the following cycle. The position of a perturbation is its first cycle.
+A source gives n numbers per cycle. A perturbation of d weights is read in tiles of L lanes: weight i is lane ``i mod
+L`` of cycle ``i div L``, and lane j takes number ``j mod n`` of the cycle. A perturbation takes ``ceil(d / L)`` cycles;
+the next one starts in the following cycle. The position of a perturbation is its first cycle.
 """
 
 from __future__ import annotations

@@ -147,5 +147,5 @@ class PezoSpec(Spec):
         return {"o": self.words_at(replayed(inputs, words))}
 
     def cycles(self, inputs: dict[str, Words], words: int) -> int:
-        """Cycles of `words` words: one a word, and `replay_cycles` for each mark or replay before the last word."""
+        """Cycles of `words` words: one per word, and `replay_cycles` for each mark or replay before the last word."""
         return replayed_cycles(inputs, words, self.replay_cycles)

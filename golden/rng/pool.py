@@ -115,7 +115,7 @@ class PoolSpec(Spec):
 
     @cached_property
     def rom(self) -> list[int]:
-        """Contents of the memory by address: p numbers a word, number 0 lowest."""
+        """Contents of the memory by address: p numbers per word, number 0 lowest."""
         words = [0] * (int(self.addresses.max()) + 1)
         packed = self.streams()["o"].pack({"number": self.base}, ["number"])
         for address, word in zip(self.addresses.tolist(), packed, strict=True):
@@ -205,7 +205,7 @@ def replayed(inputs: dict[str, Words], words: int) -> Integers:
 
 
 def replayed_cycles(inputs: dict[str, Words], words: int, each: int) -> int:
-    """Cycles of `words` words: one a word, and `each` for each mark or replay before the last word."""
+    """Cycles of `words` words: one per word, and `each` for each mark or replay before the last word."""
     if not inputs:
         return words
     strobes = inputs["replay"]["bit"] | inputs["mark"]["bit"]

@@ -1,4 +1,4 @@
-"""`urng`: array of rotating LFSRs, n uniform numbers a cycle (PeZO, section 3.1, on-the-fly generation).
+"""`urng`: array of rotating LFSRs, n uniform numbers per cycle (PeZO, section 3.1, on-the-fly generation).
 
 Every cycle each register takes its neighbour's next state, ``reg[i] <= step(reg[i + 1])``: the generator of the first
 number gives the last number next. A generator with phase p in register i is therefore at phase ``p + leap * t`` after t
@@ -46,7 +46,7 @@ class UrngSpec(Spec):
     Parameters
     ----------
     n : int
-        Generators, and numbers a cycle: 1 to 2^`bits` - 1, as no more can differ; not a power of two.
+        Generators, and numbers per cycle: 1 to 2^`bits` - 1, as no more can differ; not a power of two.
     bits : int
         Width of a generator, 4 to 16.
     leap : int

@@ -1,4 +1,4 @@
-"""Forward pass of a transformer in integers: exact products, one rounding a sum, counters of saturations."""
+"""Forward pass of a transformer in integers: exact products, one rounding per sum, counters of saturations."""
 
 from __future__ import annotations
 

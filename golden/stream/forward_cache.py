@@ -84,7 +84,7 @@ class CachedModel:
 
     @property
     def size(self) -> int:
-        """Bytes of the cache: 3 a value, or half a byte a value and a 3-byte scale a block."""
+        """Bytes of the cache: 3 per value, or half a byte per value and a 3-byte scale per block."""
         values = sum(cached.size for cached in self._kept.values())
         if self.kind == "exact":
             return int(3 * values)

@@ -197,7 +197,7 @@ def normalised(values: Integers) -> tuple[Integers, Integers]:
 def scaled(values: Integers, fraction: int, inverse: Inverse, result: Format, narrow: Narrower) -> Integers:
     """Values times inverses, rounded once, half to even, saturated to `result`.
 
-    Values are below 2**45, with `fraction` fraction bits; inverses are one a value, or one a row.
+    Values are below 2**45, with `fraction` fraction bits; inverses are one per value, or one per row.
     """
     shift = fraction + INVERSE.fraction + inverse.exponent - result.fraction
     return narrow(shifted(values * inverse.mantissa, shift), result, result)

@@ -1,4 +1,4 @@
-"""Layer norm, RMS norm and L2 norm in integers: exact sums of x and x^2, one inverse square root a row.
+"""Layer norm, RMS norm and L2 norm in integers: exact sums of x and x^2, one inverse square root per row.
 
 The sums grow while a row is written, so a norm reads the row once. The variance is exact.
 """

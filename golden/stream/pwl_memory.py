@@ -92,7 +92,7 @@ class FunctionMemory:
         return bool((values > first.result.maximum).any() or (values < first.result.minimum).any())
 
     def memories(self, name: str, lanes: int) -> tuple[MemoryShape, ...]:
-        """Memories for `lanes` arguments a cycle: two lanes share a dual-port memory."""
+        """Memories for `lanes` arguments per cycle: two lanes share a dual-port memory."""
         depth = len(self.contents)
         pairs = MemoryShape(f"{name} of two lanes", depth, self.width, lanes // 2, reads=2, two_way=True, constant=True)
         single = MemoryShape(name, depth, self.width, constant=True)

@@ -93,7 +93,7 @@ class Positions:
 
 @dataclass(frozen=True)
 class PoolTokens:
-    """One row a sentence: the first or last token's, or the mean of all."""
+    """One row per sentence: the first or last token's, or the mean of all."""
 
     kind: PoolKind
 
@@ -138,7 +138,7 @@ class Transformer:
 
     @cached_property
     def shapes(self) -> tuple[tuple[int, bool], ...]:
-        """Features of each operation's outputs; true for a row a sentence, false for a row a token."""
+        """Features of each operation's outputs; true for a row per sentence, false for a row per token."""
         shapes: list[tuple[int, bool]] = []
         for number, (operation, reads) in enumerate(zip(self.operations, self.reads, strict=True)):
             wanted = _READS.get(type(operation), 1)

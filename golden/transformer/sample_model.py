@@ -156,7 +156,7 @@ def vit_digits(seed: int = 0) -> SampleTransformer:
 
 
 def mlp_20m(seed: int = 0) -> SampleTransformer:
-    """MLP for 28 x 28 images, 784-4096-4096-10 with ReLU: 20 million weights, one token a sample.
+    """MLP for 28 x 28 images, 784-4096-4096-10 with ReLU: 20 million weights, one token per sample.
 
     `seed` sets the initial weights.
     """

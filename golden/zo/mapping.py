@@ -126,8 +126,8 @@ class PerturbationMapping:
     def _deadlines(self) -> tuple[Deadline, ...]:
         """Words required by the cycles of a pass: at least the biases and the first word of weights.
 
-        A pass takes a word of weights a cycle, each stage on both sides before the next stage. Waits between stages are
-        ignored.
+        A pass takes a word of weights per cycle, each stage on both sides before the next stage. Waits between stages
+        are ignored.
         """
         deadlines, start = [Deadline(self.bias_words + 1, 0)], 0
         for stage in self.forward.stages[self.stages.start : self.stages.stop]:

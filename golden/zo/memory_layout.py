@@ -46,7 +46,7 @@ class ZerothOrderLayout:
 
     @property
     def row_beats(self) -> int:
-        """Beats of a row, 4 bytes a number."""
+        """Beats of a row, 4 bytes per number."""
         return -(-self.generator.width // WORDS)
 
     @property

@@ -156,7 +156,7 @@ class SparseAddSpec(Spec):
         return {"o": {"weight": weights[:done], "last": dense["last"][:done], "error": errors[:done]} | tag}
 
     def slots(self, inputs: dict[str, Words]) -> int:
-        """Cycles of all beats: a cycle a beat, or a cycle for each of the beat's corrections.
+        """Cycles of all beats: a cycle per beat, or a cycle for each of the beat's corrections.
 
         A dropped correction counts for the beat of the highest earlier index, or, beyond the packet, for the last beat.
         """

@@ -1,7 +1,7 @@
 """`tile`: perturbs a stream of weights with its own generator.
 
-L weights a cycle stream through; ``tlast`` ends a perturbation. ``tuser`` has the sign (+1, -1, 0) in bits 1 to 0; bit
-2, *again*, repeats the same perturbation after ``tlast``. A step of MeZO is a pass with plus and *again*, one with
+L weights per cycle stream through; ``tlast`` ends a perturbation. ``tuser`` has the sign (+1, -1, 0) in bits 1 to 0;
+bit 2, *again*, repeats the same perturbation after ``tlast``. A step of MeZO is a pass with plus and *again*, one with
 minus and *again*, and one without *again*; no weight has to be restored.
 """
 

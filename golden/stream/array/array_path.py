@@ -47,7 +47,7 @@ class ArrayPathSpec(Spec):
     sums : int
         Rows of a layer with unfinished sums, at most: a power of two from 4 to 4,096.
     drain : int
-        Output sums a cycle; divides `columns`.
+        Output sums per cycle; divides `columns`.
     queries : int
         Queries of an attention block, at most: a power of two from 2 to half of `sums`.
     """

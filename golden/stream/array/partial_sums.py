@@ -35,7 +35,7 @@ class PartialSumsSpec(Spec):
     sums : int
         Rows with unfinished sums, and rows of the queue of complete sums: a power of two from 4 to 4,096.
     drain : int
-        Output sums a cycle; divides `columns`.
+        Output sums per cycle; divides `columns`.
     """
 
     name: ClassVar[str] = "partial_sums"

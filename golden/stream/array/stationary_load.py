@@ -124,7 +124,7 @@ class StationaryLoadSpec(Spec):
 
     @property
     def memory(self) -> MemoryShape:
-        """Memory of a column: two lanes a word, two tiles."""
+        """Memory of a column: two lanes per word, two tiles."""
         return MemoryShape("stationary tiles", 2 * self.beats, 2 * Q4_14.width, count=self.columns)
 
     @property

@@ -68,7 +68,8 @@ class TileArraySpec(Spec):
     def cycles(self, rows: Sequence[int]) -> int:
         """Cycles from the first beat to the last sums for tiles of `rows` rows each, without back-pressure.
 
-        The first tile loads first, a beat a cycle. A tile with fewer rows than `beats` waits for the next tile's beats.
+        The first tile loads first, a beat per cycle. A tile with fewer rows than `beats` waits for the next tile's
+        beats.
         """
         return self.beats + sum(max(count, self.beats) for count in rows[:-1]) + rows[-1] + self.latency
 

@@ -33,7 +33,7 @@ class StreamEngineSpec:
     features : int
         Largest number of values of a bias, a norm's row, or a row of positions.
     numbers : int
-        Perturbation numbers a word.
+        Perturbation numbers per word.
     tables : int
         Tables of deltas: 2 for networks cut in two.
     """

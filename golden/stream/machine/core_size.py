@@ -11,7 +11,7 @@ from ...errors import UserError
 PORT_SHARE = 0.7
 """Fraction of a memory port's peak rate, as in the simulated memory of the cores."""
 LANES = 4
-"""Values a cycle of the functions after the array, and sums a cycle out of the array."""
+"""Values per cycle of the functions after the array, and sums per cycle out of the array."""
 MOST_QUERIES = 64
 """Largest number of a head's queries with scores on the chip."""
 _CODES = 2 * BEAT
@@ -36,7 +36,7 @@ class CoreSize:
     sums : int
         Rows of partial sums of a group of columns; two groups exist.
     ports : int
-        Memory ports of the weight stream, `BEAT` bytes a cycle at their peak.
+        Memory ports of the weight stream, `BEAT` bytes per cycle at their peak.
     exponentials, norm_lanes : int
         Exponentials a cycle, and values of a norm a cycle.
     """
@@ -82,12 +82,12 @@ class CoreSize:
 
     @property
     def load_cycles(self) -> int:
-        """Cycles to load a tile of one side, two lanes a cycle."""
+        """Cycles to load a tile of one side, two lanes per cycle."""
         return self.lanes // 2
 
     @property
     def dequantisation_cycles(self) -> int:
-        """Cycles to dequantise a tile's codes for both sides, a beat of codes a cycle."""
+        """Cycles to dequantise a tile's codes for both sides, a beat of codes per cycle."""
         return -(-self.multipliers // _CODES)
 
 

@@ -40,7 +40,7 @@ from .schedule import Schedule, Step
 
 SIDES = 2
 TIMES, NUMBERS = 255, 31
-"""Period of the deltas in words, and numbers a word, a cycle each."""
+"""Period of the deltas in words, and numbers per word, one per cycle."""
 VECTOR_CYCLES = 1.2
 """Cycles a value of a norm's factors, a position or a rotation; each waits for its offset."""
 VALUE_BYTES = 4
@@ -94,7 +94,7 @@ class OperationCost:
 class StreamBytes:
     """Bytes of a network in DRAM, in whole records, and of the largest pass on the chip, with 24 or 27 bits a value.
 
-    `vectors` are biases, norm factors and positions, 4 bytes a value.
+    `vectors` are biases, norm factors and positions, 4 bytes per value.
     """
 
     codes: int

@@ -63,7 +63,7 @@ class StreamLayout:
     Parameters
     ----------
     coded : frozenset of (int, str)
-        Matrices in NF4; other matrices have 4 bytes a weight.
+        Matrices in NF4; other matrices have 4 bytes per weight.
     sensitive : mapping of (int, str) to array of int
         Ascending flat indices of a matrix's 18-bit weights; their codes are 0.
     cut : int
@@ -274,13 +274,13 @@ def scale_beats(size: CoreSize) -> int:
 
 
 def matrix_beats(size: CoreSize, outputs: int, inputs: int, coded: bool) -> int:
-    """Beats of a matrix's records, in NF4 or with 4 bytes a weight."""
+    """Beats of a matrix's records, in NF4 or with 4 bytes per weight."""
     records = -(-outputs // size.columns) * -(-inputs // BLOCK)
     return records * record_beats(size, coded)
 
 
 def record_beats(size: CoreSize, coded: bool) -> int:
-    """Beats of a record, a block of inputs for a tile's outputs, in NF4 or with 4 bytes a weight."""
+    """Beats of a record, a block of inputs for a tile's outputs, in NF4 or with 4 bytes per weight."""
     weights = BLOCK * size.columns
     return scale_beats(size) + weights // (2 * BEAT) if coded else 4 * weights // BEAT
 

@@ -1,6 +1,6 @@
 """`sample_loader`: rows of a pass's tokens from DRAM into the activation memory, for both sides.
 
-Both sides start from the same inputs: token t goes to rows t and R + t, with R tokens a side.
+Both sides start from the same inputs: token t goes to rows t and R + t, with R tokens per side.
 """
 
 from __future__ import annotations

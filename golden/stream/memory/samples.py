@@ -1,4 +1,4 @@
-"""Samples in DRAM: rows of 32 values of 3 bytes, several rows a token."""
+"""Samples in DRAM: rows of 32 values of 3 bytes, several rows per token."""
 
 from __future__ import annotations
 

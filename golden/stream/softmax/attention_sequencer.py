@@ -125,7 +125,7 @@ class AttentionSequencerSpec(Spec):
     columns : int
         Outputs of a tile: a power of two, at most `lanes`.
     exponentials : int
-        Sums and contexts a word: a power of two, less than `lanes`, that divides `columns`.
+        Sums and contexts per word: a power of two, less than `lanes`, that divides `columns`.
     queries : int
         Queries of a block, at most: a power of two from 2 to half of `sums`.
     keys : int

@@ -94,7 +94,7 @@ class AttentionSoftmaxSpec(Spec):
     lanes : int
         Weights of a row, the array's lanes: a power of two to 64, more than `exponentials`.
     exponentials : int
-        Scores and weights a cycle: a power of two from 1 to 16.
+        Scores and weights per cycle: a power of two from 1 to 16.
     queries : int
         Queries of a block, at most: a power of two from 2 to 1,024.
     keys : int
@@ -246,7 +246,7 @@ class AttentionSoftmaxSpec(Spec):
 
     @property
     def score_memory(self) -> MemoryShape:
-        """Scores, later overwritten by their weights: two banks of a row's weights, `exponentials` values a word."""
+        """Scores, later overwritten by their weights: two banks of a row's weights, `exponentials` values per word."""
         rows = self.queries * self.keys // self.lanes
         width = self.exponentials * Q8_16.width
         return MemoryShape("scores and weights", rows, width, count=2 * self.lanes // self.exponentials)

@@ -72,7 +72,7 @@ class ContextScaleSpec(Spec):
     def cycles(self, queries: list[int], words: list[int]) -> int:
         """Cycles from the first reciprocal to the last context, without back-pressure; queries and words by block.
 
-        Reciprocals of a block arrive during the sums of the block before, one word of each a cycle.
+        Reciprocals of a block arrive during the sums of the block before, one word of each per cycle.
         """
         filled = end = before = free = 0
         for count, length in zip(queries, words, strict=True):

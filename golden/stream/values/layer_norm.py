@@ -90,7 +90,7 @@ class LayerNormSpec(Spec):
 
     @property
     def statistics_latency(self) -> int:
-        """Cycles from a row's last word to its mean and inverse deviation: sums and a cycle a lane, then 34."""
+        """Cycles from a row's last word to its mean and inverse deviation: sums and a cycle per lane, then 34."""
         return self.lanes + 4 + 34
 
     @property
@@ -106,7 +106,8 @@ class LayerNormSpec(Spec):
     def cycles(self, operations: Words) -> int:
         """Cycles from an idle block's first operation to the last word, without back-pressure.
 
-        The output of an operation waits for its parameters, two cycles a word, or for the statistics of its first row.
+        The output of an operation waits for its parameters, two cycles per word, or for the statistics of its first
+        row.
         """
         total = -1
         for features, rows, biased in zip(

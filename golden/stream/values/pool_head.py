@@ -32,7 +32,7 @@ PASSES = 3
 NEAR_OCTAVE = 16
 """Octave of a row's largest value before its squares are summed, as in `unit_rows`."""
 AVERAGE_CYCLES = Q11_16.width + 2
-"""Cycles to divide all sums of a chunk: a cycle a bit, comparison of the remainder, rounding."""
+"""Cycles to divide all sums of a chunk: a cycle per bit, comparison of the remainder, rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,8 +78,8 @@ class PoolHeadSpec(ChunkUnitSpec):
     def cycles(self, inputs: dict[str, Words]) -> int:
         """Cycles from an idle block's first operation to the last word, without back-pressure.
 
-        A sentence's chunk takes a cycle a token and three more; a mean takes `AVERAGE_CYCLES` on top. Each pass of a
-        row takes a cycle a word, and its latency.
+        A sentence's chunk takes a cycle per token and three more; a mean takes `AVERAGE_CYCLES` on top. Each pass of a
+        row takes a cycle per word, and its latency.
         """
         total, sentence = 0, 0
         for op in operations_of(inputs["operation"]):

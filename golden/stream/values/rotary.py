@@ -1,7 +1,7 @@
 """`rotary`: rotary positions of queries and keys, applied in place in the activation memory.
 
-For the arithmetic see `attention.rotated`. The table of rotations arrives once, a row a position, so the outer loop is
-over positions: for each position all its tokens, for each token all heads of queries, then of keys.
+For the arithmetic see `attention.rotated`. The table of rotations arrives once, a row per position, so the outer loop
+is over positions: for each position all its tokens, for each token all heads of queries, then of keys.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`value_path`: sums of a linear layer, or values of the activation memory, to stored values.
 
-Values pass `requantize`, `activation_function` and `elementwise`, four a cycle. Biases and rows of positions come from
-the weight stream and wait in their own memory; second values come from the activation memory. Stored rows are whole
-rows of a memory, with zeros after the features.
+Values pass `requantize`, `activation_function` and `elementwise`, four per cycle. Biases and rows of positions come
+from the weight stream and wait in their own memory; second values come from the activation memory. Stored rows are
+whole rows of a memory, with zeros after the features.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class ValuePathSpec(ChunkUnitSpec):
 
     @property
     def bias_memory(self) -> MemoryShape:
-        """Biases or positions of both sides, four values of each a word."""
+        """Biases or positions of both sides, four values of each per word."""
         return MemoryShape("biases of layers", self.features // VALUES, 2 * VALUES * Q8_16.width)
 
     @property

@@ -115,7 +115,7 @@ class TensorSequencerSpec(Spec):
     columns : int
         Outputs of a tile: 4, 8, 16 or 32.
     numbers : int
-        Perturbation numbers a word, 2 to 64.
+        Perturbation numbers per word, 2 to 64.
     tables : int
         Tables of deltas: 1, or 2 for networks cut in two.
     """

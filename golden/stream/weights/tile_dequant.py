@@ -1,7 +1,7 @@
 """`tile_dequant`: beats of the weight stream to 18-bit weights, in tile order.
 
-Records of NF4 scales and codes, see `machine.layout`, leave as weights. Tensors with 4 bytes a value leave as values. A
-beat in error marks the rest of its tensor.
+Records of NF4 scales and codes, see `machine.layout`, leave as weights. Tensors with 4 bytes per value leave as values.
+A beat in error marks the rest of its tensor.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class TileWeightsSpec(Spec):
     columns : int
         Outputs of a tile: 4, 8, 16 or 32.
     numbers : int
-        Perturbation numbers a word, 2 to 64: parameter j of a word takes number ``j mod numbers``.
+        Perturbation numbers per word, 2 to 64: parameter j of a word takes number ``j mod numbers``.
     """
 
     name: ClassVar[str] = "tile_weights"
@@ -141,7 +141,7 @@ class TileWeightsSpec(Spec):
 
     @property
     def keeps_up(self) -> bool:
-        """True if a tile fills while the tile before leaves, at a beat a cycle."""
+        """True if a tile fills while the tile before leaves, at a beat per cycle."""
         return self.fill_cycles + self.dequant.scale_beats + 2 <= self.lanes
 
     def streams(self) -> dict[str, Stream]:

@@ -20,7 +20,7 @@ class WeightFeedSpec:
     lanes, columns : int
         Inputs and outputs of a tile.
     numbers : int
-        Perturbation numbers a word.
+        Perturbation numbers per word.
     tables : int
         Tables of deltas: 2 for networks cut in two.
     depth, correction_depth, burst : int

@@ -1,7 +1,7 @@
 """`word_offsets`: folded deltas, a step's perturbation, and the offsets of both sides of each word.
 
 Deltas and perturbation have a row for each cycle of the generator until its numbers repeat, see `golden.zo.deltas`. The
-block takes a number of a row a cycle: the array spends as many cycles on a word of a transformer. Zeroth-order cores
+block takes a number of a row per cycle: the array spends as many cycles on a word of a transformer. Zeroth-order cores
 with the whole network on the chip take whole rows instead, see `golden.zo.rows`.
 
 Number j of word w is number ``(j + turn) mod n`` of row ``w mod times``. Rows are stored as for word ``w < times``,
@@ -54,7 +54,7 @@ class Kind(IntEnum):
     SAVE = 2
     """Write an image of the deltas."""
     PERTURB = 3
-    """Read the perturbation, a row a word of the generator, and count its clipped offsets."""
+    """Read the perturbation, a row per word of the generator, and count its clipped offsets."""
     UPDATE = 4
     """Add a multiple of the perturbation to the deltas."""
     OFFSETS = 5
@@ -71,7 +71,7 @@ class WordOffsetsSpec(Spec):
     ----------
     generator : PezoSpec
         Generator of the perturbations. Its numbers must repeat, or each word would need a row of deltas; at least 2
-        numbers a cycle, and at most 32,768 numbers until they repeat, the size of the memory.
+        numbers per cycle, and at most 32,768 numbers until they repeat, the size of the memory.
     tables : int
         Tables of deltas, each with a perturbation: 1, or 2 for networks cut in two, as in the preset `cut`.
     """
@@ -133,7 +133,7 @@ class WordOffsetsSpec(Spec):
     def request_cycles(self, count: int) -> int:
         """Cycles from a request to the last of its `count` words in an idle block, without back-pressure.
 
-        The first word's address takes a cycle a bit. Each word takes n cycles, if two words hide the latency.
+        The first word's address takes a cycle per bit. Each word takes n cycles, if two words hide the latency.
         """
         start, ends = WORD.width + 2, [0, 0]
         for _ in range(count):
