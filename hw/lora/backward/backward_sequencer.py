@@ -1,4 +1,4 @@
-"""Backward sequencer: walks a batch forward sample by sample, then backward row by row, and drains the gradients."""
+"""Backward sequencer: addresses of a batch, forward by sample, then backward by row; updates from gradients."""
 
 import itertools
 
@@ -23,23 +23,23 @@ from .update import Updater
 ISSUE = 1
 """Register of a row's addresses and flags."""
 FETCH = 1
-"""Read of the batch memory, of A, of B, of the gradients at the hidden values."""
+"""Read of the batch memory, of A, of B, of the hidden values' gradients."""
 HELD = 1
-"""Register that holds a row's gradients while they leave."""
+"""Register of a row's gradients during their updates."""
 OPERANDS = 1
 """Operand registers of the updaters."""
 CLIPPED = 2
-"""Registers of the counts of clipped values, behind an update's last beat."""
+"""Registers of the counts of clipped values, after an update's last beat."""
 _LANES_A_PART, _CHOICES_A_PART = 4, 64
-"""Most lanes of an update that share a counter of the parts of a row, and most gradients that it chooses from."""
+"""Most lanes of an update with a common part counter, and most gradients in its multiplexers."""
 
 
 class BackwardSequencer(wiring.Component):
-    """One row a cycle, which is one word of an adapter's input, or two.
+    """Issues a row of adapter inputs a cycle.
 
-    Forward, a sample's rows follow each other, and with the last of an adapter its sum is complete. Backward, the
-    batch's samples of one row follow each other, so that each multiplier has the gradient of one parameter when the
-    last has passed; while the next row is on its way the gradients leave, eight a cycle for each word of a row.
+    Forward: the rows of a sample in turn; an adapter's sum is complete after its last row. Backward: the samples of a
+    row in turn; then each multiplier holds the gradient of a parameter. The gradients leave during the next row, eight
+    a cycle for each word of a row.
 
     Parameters
     ----------
@@ -49,47 +49,42 @@ class BackwardSequencer(wiring.Component):
     width : int
         Bits of a gradient's sum.
     urng : UrngSpec, optional
-        Generator of the random numbers with which parameters are rounded, see `UpdateNoise.by_image`; without it they
-        are rounded to nearest.
+        Generator for stochastic rounding of parameters, see `UpdateNoise.by_image`; by default round to nearest.
 
     Attributes
     ----------
     batch : In, `BatchRun`
-        The batch.
-    restart : In, 1, with random numbers
-        They begin anew; between batches.
-    finished : In, range(batch + 1)
-        Samples whose gradients at the hidden values are known.
-    waits : Out, 1, only where samples are targets
-        The gradients are waited for: `address` is not used.
-    enable, within, first, last : Out, 1
+    restart : In(1), with `urng`
+        Restart the random numbers; between batches.
+    finished : In(range(batch + 1))
+        Samples with complete gradients of hidden values.
+    waits : Out(1), with the loss ``mse``
+        Waits for gradients: `address` is unused.
+    enable, within, first, last : Out(1)
         Flags of a row for the array, `FETCH` cycles before its operands.
-    base : Out, 1
-        The row has base logits of a sample, in the cycle of its address.
-    constant : Out, 1, where there are such rows
+    base : Out(1)
+        The row has base logits, in the cycle of its address.
+    constant : Out(1), with `AdapterMapping.constant_rows`
         The row is a constant 1, `FETCH` cycles before its operands.
-    address : Out, range(2 * batch * sample_rows)
+    address : Out(range(2 * batch * sample_rows))
         Row in the batch memory.
-    row : Out, range(adapter_rows)
-        Row of A: forward the word's, backward the one whose gradients leave. A cycle ahead of `address`.
-    hidden : Out, range(batch * adapters)
-        Gradient at the hidden values that is multiplied by the row.
-    completing : In, 1
+    row : Out(range(adapter_rows))
+        Row of A, a cycle ahead of `address`: forward the row in use, backward the row to update.
+    hidden : Out(range(batch * adapters))
+        Entry of the hidden values' gradients, the row's second operand.
+    completing : In(1)
         `complete` is high in the next cycle.
-    complete : In, 1
+    complete : In(1)
         `sums` has a row's gradients.
     sums : In, array of lanes * columns integers of `width` bits
         Gradients, stable in the cycle of `complete`.
     parameters : In, array of lanes * columns Q4.12
         Row `row` of A, two cycles later.
     b : Out, `BRead`
-        Entries of B and their gradients.
     updates : Out, `AdapterUpdates`
-        Updated beats, to be written.
     saved : In, `SavedParameters`
-        Parameters as the updaters have them, between batches.
-    clipped : Out, range(16 * words_per_cycle + 1)
-        Gradients and parameters that were clipped in the cycle before.
+    clipped : Out(range(16 * words_per_cycle + 1))
+        Gradients and parameters clipped in the previous cycle.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int, width: int, urng: UrngSpec | None = None) -> None:
@@ -97,7 +92,7 @@ class BackwardSequencer(wiring.Component):
         self.entries = mapping.classes * mapping.adapters
         values, words = mapping.lanes * mapping.columns, mapping.words_per_cycle
         self.slices = mapping.forward.word_beats // words
-        # the row of A follows the gradients that leave, and its parameters are there two registers later
+        # the row of A follows the leaving gradients; its parameters arrive two registers later
         self.period = self.slices + ISSUE + FETCH
         self.updaters = [Updater(width, urng.bits if urng else 0) for _ in range(words)]
         super().__init__(
@@ -123,21 +118,21 @@ class BackwardSequencer(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Make the state machine; longer than most, as its states share their counters."""
+        """State machine; longer than most, as the states share their counters."""
         m = Module()
         mapping, run = self.mapping, self.batch
         rows, begin = mapping.sample_rows, mapping.row_order[0]
         sample, row = Signal.like(run.count), Signal(range(len(mapping.row_order)))
         last_sample, last_row, of_logits = Signal(), Signal(), Signal()
-        # from a row's last turn here until its gradients have left; B's entries are fetched meanwhile
+        # cycles from a row's last issue until its gradients have left, less the fetch of B's first entry
         leave = ISSUE + FETCH + latency.within_latency() + HELD + self.slices - FETCH
         settle = FETCH + OPERANDS + Updater.LATENCY + CLIPPED
         pace, pause = Signal(range(max(self.most, leave) + 1)), Signal(range(settle))
         origin, position = Signal.like(self.address), Signal.like(self.address)
         hidden, entry = Signal.like(self.hidden), Signal(range(self.entries + 1))
-        # of a row's samples there are more; it has taken as long as the gradients of the one before need to leave
+        # the row has more samples; the previous row's gradients have had time to leave
         more, paced = Signal(), Signal()
-        # backward, whether the sample is the last one is known a cycle ahead
+        # backward, `ending` flags the last sample a cycle ahead
         ending, single, nearly = Signal(), Signal(), Signal.like(run.count)
         forward, backward, column = Signal(), Signal(), Signal()
         final, waits_for_gradients = Signal.like(run.count), Signal()
@@ -184,7 +179,7 @@ class BackwardSequencer(wiring.Component):
                         hidden.eq(hidden + mapping.adapters),
                     ]
                     m.d.sync += [more.eq(~ending), ending.eq(sample == nearly)]
-                # set one cycle before the last of the period
+                # set a cycle before the end of the period
                 m.d.sync += [pace.eq(pace + 1), paced.eq(pace >= self.period - 2)]
                 with m.If(paced & (~more | ending)):
                     m.d.sync += [pace.eq(0), paced.eq(0), more.eq(1), ending.eq(single), sample.eq(0)]
@@ -193,7 +188,7 @@ class BackwardSequencer(wiring.Component):
                     with m.If(row == mapping.adapter_rows - 1):
                         m.next = "LEAVE"
             with m.State("LEAVE"):
-                # the last row's gradients leave before those of B; the state begins behind its last turn
+                # the last row's gradients leave before those of B; the state begins after its last issue
                 m.d.sync += pace.eq(pace + 1)
                 with m.If(pace == leave - 2):
                     m.next = "SETTLE" if mapping.shape.selects else "COLUMNS"
@@ -222,7 +217,7 @@ class BackwardSequencer(wiring.Component):
             self.address.eq(position),
             self.hidden.eq(hidden),
         ]
-        # backward, the parameters are read for what leaves
+        # backward, parameters are read for the leaving gradients
         m.d.comb += [self.b.address.eq(entry), self.row.eq(Mux(forward, row, leaving))]
         if mapping.constant_rows:
             m.d.sync += self.constant.eq(self._is_constant(row))
@@ -233,11 +228,10 @@ class BackwardSequencer(wiring.Component):
         return m
 
     def _is_constant(self, row: Signal) -> Value:
-        """Whether a row is a constant 1."""
         return Cat(row == number for number in self.mapping.constant_rows).any()
 
     def _step(self, row: Signal) -> Value:
-        """Distance in the batch memory from this row to the next one, that of the next sample behind the logits."""
+        """Distance in the batch memory from this row to the next, or after the logits to the next sample."""
         order = [*self.mapping.row_order, self.mapping.sample_rows + self.mapping.row_order[0]]
         step: Value = Const(1)
         for number, (here, following) in enumerate(itertools.pairwise(order)):
@@ -246,7 +240,7 @@ class BackwardSequencer(wiring.Component):
         return step
 
     def _ends(self, m: Module, row: Signal) -> tuple[Signal, Signal]:
-        """Whether a row is the first, the last of its adapter's input."""
+        """Whether a row is the first, or the last, of its adapter's input."""
         first, last, begin = Signal(), Signal(), 0
         for rows in self.mapping.rows_per_adapter:
             with m.If(row == begin):
@@ -257,7 +251,7 @@ class BackwardSequencer(wiring.Component):
         return first, last
 
     def _next_adapter(self, m: Module, row: Signal, hidden: Signal) -> None:
-        """The adapter of the row after this one."""
+        """Set the adapter of the next row."""
         begin = 0
         for number, rows in enumerate(self.mapping.rows_per_adapter):
             begin += rows
@@ -267,12 +261,9 @@ class BackwardSequencer(wiring.Component):
                     m.d.sync += hidden.eq(number)
 
     def _drain(self, m: Module, column: Signal, entry: Signal) -> Signal:
-        """Hold a row's gradients and send them to the updaters, a beat each a cycle; or those of B, to the first.
+        """Hold a row's gradients and send each updater a beat a cycle, or gradients of B to the first updater.
 
-        Returns
-        -------
-        Signal
-            The row whose gradients leave, or will be next.
+        Returns the row whose gradients leave now or next.
         """
         mapping, slices, words = self.mapping, self.slices, self.mapping.words_per_cycle
         clipped = []
@@ -282,7 +273,7 @@ class BackwardSequencer(wiring.Component):
             clipped.append(updater.clipped)
         held = Signal(self.sums.shape(), reset_less=True)
         row, busy = Signal(range(mapping.adapter_rows + 1)), Signal()
-        # registers for some of the gradients each, as all are held, and chosen, at once
+        # replicated: each register enables or selects some of the gradients
         takes = replicas(mapping.columns, "takes")
         of_part = min(_LANES_A_PART, _CHOICES_A_PART // slices)
         parts = replicas(VALUES * words // of_part, "part", range(slices))
@@ -336,7 +327,7 @@ class BackwardSequencer(wiring.Component):
         return row
 
     def _draw(self, m: Module, urng: UrngSpec) -> None:
-        """Give the updaters random numbers, those of a position to each cycle of updates; the last one is not used."""
+        """Give the updaters the random numbers of a position in each cycle of updates; the last number is unused."""
         generator = Urng(urng)
         m.submodules.urng = ResetInserter(self.restart)(generator)
         numbers = elements(generator.o.payload.number, urng.streams()["o"].fields[0])

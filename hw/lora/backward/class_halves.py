@@ -1,4 +1,4 @@
-"""FIFO of logits that are computed two at a time, one of each half of a sample's classes, and leave in their order."""
+"""FIFO between two logits a cycle, a class of each half, and one logit a cycle in class order."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, fifo, wiring
@@ -8,31 +8,31 @@ from ...nn.interfaces import ACTIVATION, LOGIT
 
 
 class ClassHalves(wiring.Component):
-    """A FIFO for each half of the classes, read in turn, a half of a sample at a time.
+    """FIFO for each half of the classes, read alternately, half a sample at a time.
 
     Parameters
     ----------
     depth : int
         Logits of each FIFO.
     margin : int
-        Logits of a half for which there is `room`.
+        Free logits of each FIFO at which `room` is high.
 
     Attributes
     ----------
-    w_en : In, 1
-        A class of each half is written; there has to be room.
+    w_en : In(1)
+        Write a class of each half; only with enough room.
     w_data : In, array of two Q8.16
-        Its logits.
+        Logits.
     w_ends : In, array of two bits
-        They are the last ones of their half.
-    w_upper : In, 1
-        The upper half has such a class.
-    room : Out, 1
+        Last class of the half.
+    w_upper : In(1)
+        The upper half has a class.
+    room : Out(1)
         Each FIFO has room for `margin` logits.
-    r_rdy : Out, 1
-        `r_data` has the next logit.
-    r_en : In, 1
-        It is taken.
+    r_rdy : Out(1)
+        `r_data` is valid.
+    r_en : In(1)
+        Take `r_data`.
     r_data : Out, as the payload of `LOGIT`
     """
 

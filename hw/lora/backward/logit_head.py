@@ -1,4 +1,4 @@
-"""Logit head, the end of the network sample by sample: logits, softmax, loss gradient, each adapter's part of it."""
+"""Logit head: logits, softmax, loss gradient and the gradients of B and of hidden values, sample by sample."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import fifo, memory, stream, wiring
@@ -28,15 +28,15 @@ from .epoch_loss import GradientWatch
 from .softmax_pair import SoftmaxPair
 
 READ, MULTIPLY, SUM = 1, 1, 1
-"""Registers of a memory read, of a product, of a sum."""
+"""Cycles of a memory read, of a product, of a sum."""
 LABEL_READ = 2
-"""From a label's address to the label: the address's register, and the memory."""
+"""Cycles from a label's address to the label."""
 GRADIENT_PRODUCT = signed(2 * PARAMETER.width)
-"""A loss gradient times a parameter."""
+"""Product of a loss gradient and a parameter."""
 
 
 class LogitHead(wiring.Component):
-    """Follow the adapters' forward pass; three steps work on three samples at a time.
+    """Follows the adapters' forward pass, with logits, loss and gradients of three samples in progress.
 
     Parameters
     ----------
@@ -44,38 +44,34 @@ class LogitHead(wiring.Component):
     batch : int
         Most samples of a batch.
     sum_width : int
-        Bits of a gradient of B, at least those of a sum of so many products.
+        Bits of a gradient of B, at least those of a batch's sum of products.
     watched : bool
-        Gradients with respect to logits are shown.
+        Adds the port `gradient`.
 
     Attributes
     ----------
-    start : In, 1
-        A batch begins: whatever comes belongs to its samples in order.
-    half : In, 1
-        Half of the labels' memory that has the batch's.
+    start : In(1)
+        A batch begins; hidden values and base logits of its samples follow in order.
+    half : In(1)
+        Half of the labels' memory.
     forward : In, `ForwardValues`
-        Hidden values and base logits; a sample's logits begin when all of its values are there.
+        A sample's logits begin after all of its values.
     labels : In, `LabelWrite`
-        Labels of either half.
-    targets : Out, `TargetRead`, only where samples are targets
+    targets : Out, `TargetRead`, with the loss ``mse``
         Reads of the batch's samples.
-    finished : Out, range(batch + 1)
-        Samples of which all gradients are known.
+    finished : Out(range(batch + 1))
+        Samples with complete gradients.
     gradients : In, `HiddenGradientRead`
-        Gradients at the hidden values.
     b_write : In, `BWrite`
-        Writes to B.
     b_read : In, `BRead`
-        B, and the batch's gradient of it.
-    show : In, 1
-        Logits also go out through `logits`; stays the same during a batch.
+    show : In(1)
+        Enables `logits`; stable during a batch.
     logits : Out stream of logits
-        Logits of the tuned network, a sample after the other.
-    gradient : Out, `GradientWatch`, where it is shown
+        Logits of the tuned network, sample by sample.
+    gradient : Out, `GradientWatch`, with `watched`
         Gradients of the cross entropy with respect to logits.
-    clipped : Out, range(ranks + 1 + classes_per_cycle), or 1 more where samples are targets
-        Logits and gradients that were clipped in the cycle before.
+    clipped : Out(range(ranks + 1 + classes_per_cycle)), with the loss ``mse`` one more
+        Logits and gradients clipped in the previous cycle.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int, sum_width: int, watched: bool = False) -> None:
@@ -124,7 +120,7 @@ class LogitHead(wiring.Component):
         return m
 
     def _hidden(self, m: Module, h: memory.Memory) -> Signal:
-        """Store hidden values as they come; how many of the batch's came."""
+        """Store hidden values; return the number stored in the batch."""
         forward, h_in = self.forward, h.write_port()
         position = Signal(range(self.batch * self.mapping.adapters + 1))
         m.d.comb += [h_in.en.eq(forward.hidden_valid), h_in.addr.eq(position), h_in.data.eq(forward.hidden)]
@@ -137,7 +133,7 @@ class LogitHead(wiring.Component):
     def _labelled(
         self, m: Module, labels: memory.Memory, logit_fifo: fifo.SyncFIFOBuffered | ClassHalves
     ) -> tuple[stream.Interface, Value | int]:
-        """Cross entropy: logits go to the softmax, and at the same time out; its gradients, none of them clipped."""
+        """Cross entropy: logits go to the softmax and to `logits`. Returns gradients; none is clipped."""
         m.submodules.softmax = softmax = self._softmax()
         m.submodules.celoss = celoss = Celoss(CelossSpec())
         wiring.connect(m, softmax.o, celoss.i)
@@ -162,11 +158,10 @@ class LogitHead(wiring.Component):
         return celoss.o, 0
 
     def _softmax(self) -> Softmax | SoftmaxPair:
-        """The softmax."""
         return Softmax(SoftmaxSpec(classes=self.mapping.classes))
 
     def _targeted(self, m: Module, logit_fifo: fifo.SyncFIFOBuffered | ClassHalves) -> tuple[stream.Interface, Value]:
-        """Squared error: a logit goes out, then to the loss with its target; its gradients, and if one is clipped."""
+        """Squared error: a logit goes to `logits`, then to the loss. Returns gradients and a flag of clipping."""
         m.submodules.mseloss = loss = Mseloss(MselossSpec())
         logit, sent = self.logits.payload.shape()(logit_fifo.r_data), Signal()
         m.d.comb += [
@@ -182,7 +177,7 @@ class LogitHead(wiring.Component):
         return loss.o, loss.o.valid & loss.o.ready & loss.o.payload.clipped
 
     def _targets(self, m: Module, loss: Mseloss) -> None:
-        """Give the values of the batch's samples one after the other, a row of the batch memory at a time."""
+        """Stream the values of the batch's samples from rows of the batch memory."""
         mapping, read = self.mapping, self.targets
         row = Signal(read.values.shape().size, reset_less=True)
         row_valid, row_arrives, over_row = Signal(), Signal(), Signal()
@@ -202,7 +197,7 @@ class LogitHead(wiring.Component):
             m.d.sync += [row.eq(row >> ACTIVATION.width), lane.eq(Mux(over_row, 0, lane + 1))]
             m.d.sync += number.eq(Mux(last, 0, number + 1))
         with m.If(over_row):
-            # a sample's rows are the first of those that it has
+            # the sample comes first in its rows of the batch memory
             m.d.sync += read.address.eq(read.address + Mux(last, mapping.sample_rows - mapping.logit_rows + 1, 1))
         with m.If(row_arrives):
             m.d.sync += row.eq(read.values.as_value())
@@ -217,7 +212,7 @@ class LogitHead(wiring.Component):
             ]
 
     def _labels(self, m: Module, labels: memory.Memory, celoss: Celoss) -> None:
-        """Give the batch's labels one after the other."""
+        """Stream the batch's labels."""
         store, fetch = labels.write_port(), labels.read_port()
         position, fresh = Signal(range(self.batch + 1)), Signal(LABEL_READ)
         m.d.comb += [
@@ -243,15 +238,15 @@ class LogitHead(wiring.Component):
         hidden_count: Value,
         logit_fifo: fifo.SyncFIFOBuffered,
     ) -> Value:
-        """Add B h to the base logits, a class in as many cycles as adapters; returns whether a logit is clipped.
+        """Add B h to the base logits, a class in a cycle for each adapter; return a flag of clipping.
 
-        Longer than most: the state machine and the pipeline behind it share the sample's counters.
+        Longer than most: the state machine and its pipeline share the sample's counters.
         """
         mapping = self.mapping
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
         stages = {"issue": 0, "operands": READ, "products": MULTIPLY, "total": exact_log2(ranks), "logit": SUM}
         pipeline = Pipeline(m, stages | {"rounded": RoundSaturate.LATENCY})
-        # by then a sample's last logit is in the FIFO, whose level decides on the next one
+        # the FIFO's level, which decides on the next sample, then counts the last logit
         settle_cycles = pipeline.latency("issue", "rounded")
         count = range(self.batch + 1)
         base_count, hidden_required, sample = Signal(count), Signal.like(hidden_count), Signal(count)
@@ -331,7 +326,7 @@ class LogitHead(wiring.Component):
     def _bases(
         self, m: Module, bases: memory.Memory, base_count: Value
     ) -> tuple[memory.WritePort, memory.ReadPort, Value]:
-        """Memory of base logits, written row by row: its ports, and whether a sample's last row comes."""
+        """Write base logits row by row; return the memory's ports, and a flag of a sample's last row."""
         forward, rows = self.forward, self.mapping.logit_rows
         base_in, base_out = bases.write_port(), bases.read_port()
         m.d.comb += [base_in.en.eq(forward.base_valid), base_in.data.eq(forward.base)]
@@ -354,7 +349,7 @@ class LogitHead(wiring.Component):
         value_taken: Value,
         more: Value,
     ) -> None:
-        """Rows of base logits one after the other: a sample begins with one, and takes the next where it has more."""
+        """Read rows of base logits: at the begin of a sample, and after each row with more classes to come."""
         lane, following_row = Signal(range(self.mapping.logits_per_row)), Signal()
         m.d.comb += following_row.eq(value_taken & more & (lane == self.mapping.logits_per_row - 1))
         with m.If(value_taken):
@@ -369,9 +364,9 @@ class LogitHead(wiring.Component):
     def _gradients(
         self, m: Module, platform: object, b: memory.Memory, h: memory.Memory, loss_gradients: stream.Interface
     ) -> list[Value]:
-        """Compute dh = B' g, rounded, and dB, the batch's sum of g h'; an adapter takes a cycle a class.
+        """Compute dh = B' g, rounded, and dB, the batch's sum of g h', a class a cycle.
 
-        Longer than most, as both share operands and counters. Returns a flag for each rank whose dh is clipped.
+        Longer than most: both share operands and counters. Returns a flag for each rank with a clipped dh.
         """
         mapping = self.mapping
         classes, adapters, ranks = mapping.classes, mapping.adapters, mapping.ranks
@@ -462,9 +457,9 @@ class LogitHead(wiring.Component):
         gradient_count: Value,
         class_number: Value,
     ) -> Value:
-        """The sample's loss gradient of a class, a cycle after its number; they come one by one.
+        """Loss gradient of a class of the sample, a cycle after its number.
 
-        Registers hold those that a word of the array would, and a memory more.
+        Up to `lanes` gradients are in registers, more in a memory.
         """
         moves, classes = loss_gradients.valid & loss_gradients.ready, self.mapping.classes
         if classes > self.mapping.lanes:

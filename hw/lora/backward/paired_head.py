@@ -1,4 +1,4 @@
-"""Logit head of a wide array: two classes at a time, one of each half, and no pause between samples."""
+"""Logit head of a wide array: two classes a cycle, one of each half, without a pause between samples."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .logit_head import GRADIENT_PRODUCT, MULTIPLY, READ, SUM, LogitHead
 from .softmax_pair import SoftmaxPair
 
 LEVEL = 2
-"""Registers of a FIFO's level behind a write."""
+"""Cycles from a write to the FIFO's level."""
 
 
 class PairedLogitHead(LogitHead):
-    """A `LogitHead` that takes half of the cycles a sample; of at least 8 entries of B in each half.
+    """`LogitHead` with half of the cycles per sample; needs at least 8 entries of B in each half.
 
-    B and its gradient have a memory for each half of the classes. Two softmaxes take samples in turn. A sample's
-    gradients with respect to logits are collected while those of the sample before are used.
+    B and its gradient have a memory for each half of the classes. Two softmaxes take alternate samples. A sample's loss
+    gradients are collected while the previous sample's are used.
     """
 
     def elaborate(self, platform: object) -> Module:
@@ -49,7 +49,7 @@ class PairedLogitHead(LogitHead):
         hidden_count = self._hidden(m, h)
         m.submodules.bases = bases = ram(platform, memories.bases)
         latency = READ + MULTIPLY + exact_log2(mapping.ranks) + SUM + RoundSaturate.LATENCY
-        # beside a sample's logits those that are on their way
+        # a sample's logits and the logits in flight
         m.submodules.waiting = waiting = ClassHalves(half_fifo_depth(mapping), self._half + latency + LEVEL)
         logit_clipped = self._paired_logits(m, banks, h, bases, hidden_count, waiting)
         if self.has_targets:
@@ -62,12 +62,11 @@ class PairedLogitHead(LogitHead):
         return m
 
     def _bank(self, entry: Value) -> tuple[Value, Value]:
-        """Whether an entry of B is of the upper half of the classes, and its place there."""
+        """Half of the classes of an entry of B, and its address in the half's memory."""
         upper = entry >= self._entries
         return upper, (entry - Mux(upper, self._entries, 0))[: len(entry)]
 
     def _softmax(self) -> SoftmaxPair:
-        """The softmaxes."""
         return SoftmaxPair(SoftmaxSpec(classes=self.mapping.classes))
 
     def _paired_logits(
@@ -79,9 +78,9 @@ class PairedLogitHead(LogitHead):
         hidden_count: Value,
         waiting: ClassHalves,
     ) -> list[Value]:
-        """Add B h to the base logits, a class of each half in as many cycles as adapters; which logits are clipped.
+        """Add B h to the base logits, a class of each half in a cycle for each adapter; return flags of clipped logits.
 
-        Longer than most: the state machine and the pipeline behind it share the sample's counters.
+        Longer than most: the state machine and its pipeline share the sample's counters.
         """
         mapping, half = self.mapping, self._half
         adapters, ranks = mapping.adapters, mapping.ranks
@@ -171,9 +170,9 @@ class PairedLogitHead(LogitHead):
         h: memory.Memory,
         loss_gradients: stream.Interface,
     ) -> list[Value]:
-        """Compute dh = B' g, rounded, and dB, the batch's sum of g h'; an adapter takes a cycle for two classes.
+        """Compute dh = B' g, rounded, and dB, the batch's sum of g h', two classes a cycle.
 
-        Longer than most, as both share operands and counters. Returns a flag for each rank whose dh is clipped.
+        Longer than most: both share operands and counters. Returns a flag for each rank with a clipped dh.
         """
         mapping, half = self.mapping, self._half
         adapters, ranks = mapping.adapters, mapping.ranks
@@ -219,7 +218,7 @@ class PairedLogitHead(LogitHead):
         dh_first = pipeline.place("issue", class_number == 0, "dh_first", reset_less=True).at("pairs")
         dh_valid = pipeline.place("issue", issue & end_of_classes, "dh_valid").at("rounded")
         db_first = pipeline.place("issue", sample == 0, "db_first", reset_less=True).at("products")
-        # a gradient of B is written a cycle behind its product
+        # a gradient of B is written a cycle after its product
         db_write = pipeline.place("issue", issue, "db_write").at("pairs")
         db_address = pipeline.place("issue", entry, "db_address", reset_less=True).at("pairs")
         clipped = []
@@ -258,9 +257,9 @@ class PairedLogitHead(LogitHead):
     def _collect(
         self, m: Module, loss_gradients: stream.Interface, begin: Value, class_number: Value
     ) -> tuple[list[Value], Value]:
-        """Collect a sample's loss gradients, and hold those of the one before from `begin` on.
+        """Collect a sample's loss gradients, and hold the previous sample's from `begin` on.
 
-        Returns those of a class of each half, a cycle after its number, and whether a sample's are complete.
+        Returns the gradients of a class of each half, a cycle after its number, and whether a sample is complete.
         """
         classes, half = self.mapping.classes, self._half
         arriving, held = (
