@@ -96,7 +96,7 @@ class OnnxGraph(ABC):
         batch, *sizes = kind.shape.dim or [None]
         shape = tuple(size.dim_value for size in sizes if size is not None)
         if batch is None or not 1 <= len(shape) <= self.most_axes or min(shape) < 1:
-            shown = " x ".join(one.dim_param or str(one.dim_value or "?") for one in sizes if one is not None)
+            shown = " x ".join(side.dim_param or str(side.dim_value or "?") for side in sizes if side is not None)
             raise UserError(
                 f"{self.name}: a sample of {tensor.name} is of {shown or 'no'} shape: give fixed sizes, (features), "
                 "(channels, length) or (channels, height, width); only the batch may be open"

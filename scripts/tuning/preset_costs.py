@@ -73,10 +73,10 @@ def measured_step(
     return {"core": fit.core, "preset": preset, **totals, "operations": [*operations, outside]}
 
 
-def show_measured(found: dict[str, Any], table: Show) -> None:
+def show_measured(step: dict[str, Any], table: Show) -> None:
     """Show the result of `measured_step`, with equal operations in one row."""
     alike: dict[tuple[str, str, int, int], list[str]] = {}
-    for operation in found["operations"]:
+    for operation in step["operations"]:
         alike.setdefault((operation["kind"], operation["bound"], operation["cycles"], operation["model"]), []).append(
             operation["name"]
         )
@@ -84,9 +84,9 @@ def show_measured(found: dict[str, Any], table: Show) -> None:
         [names[0], kind, str(len(names)), f"{cycles:,}", f"{model:,}", _apart(cycles, model), bound]
         for (kind, bound, cycles, model), names in alike.items()
     ]
-    whole = ["step", "", "", f"{found['cycles']:,}", f"{found['model']:,}", _apart(found["cycles"], found["model"]), ""]
+    whole = ["step", "", "", f"{step['cycles']:,}", f"{step['model']:,}", _apart(step["cycles"], step["model"]), ""]
     columns = ("first of", "operation", "as many", "cycles of each", "model", "apart", "bound by")
-    table(columns, [*rows, whole], f"{found['core']} {found['preset']}, measured on its RTL")
+    table(columns, [*rows, whole], f"{step['core']} {step['preset']}, measured on its RTL")
 
 
 def _apart(cycles: int, model: int) -> str:

@@ -374,8 +374,8 @@ class LayerGraph:
         """Turn a batch norm into a depthwise convolution of 1 x 1."""
         layer.scale = norm = layer.norm()
         channels = len(norm.mean)
-        ones = StageParameters(np.ones((channels, 1, 1, 1)), np.zeros(channels))
-        parameters = norm.ordered(layer.order).folded(ones, layer.place.title)
+        unit = StageParameters(np.ones((channels, 1, 1, 1)), np.zeros(channels))
+        parameters = norm.ordered(layer.order).folded(unit, layer.place.title)
         layer.layer = Depthwise(1)
         layer.tensors = {"weight": torch.from_numpy(parameters.weight), "bias": torch.from_numpy(parameters.bias)}
 

@@ -65,13 +65,13 @@ def read(place: Place, value: Any, padded: bool = False, host: bool = False) -> 
 
 
 def map_of(
-    graph: LayerGraph, place: Place, given: Any, padded: bool = False, column: bool = False
+    graph: LayerGraph, place: Place, source: Any, padded: bool = False, column: bool = False
 ) -> tuple[Value, Within]:
     """Argument as a map, with the present axes of height and width.
 
     With `column`, a map of a single row may also be seen as a column.
     """
-    value = read(place, given, padded)
+    value = read(place, source, padded)
     if len(value.sizes) not in (2, 3):
         raise place.error(f"has an input of {value.sizes}, not (channels, height, width) or (channels, length)")
     if within := spatial(value.axes, value.shape):
@@ -97,7 +97,7 @@ def _maps(value: Value, within: Within, shape: Shape) -> dict[str, Any]:
 def convolution(
     graph: LayerGraph,
     place: Place,
-    given: Any,
+    source: Any,
     weights: tuple[Weight, Weight | None],
     groups: int,
     stride: Sequence[int],
@@ -118,7 +118,7 @@ def convolution(
     channels, inner, *sizes = weight.sizes
     if weight.axes != in_order(weight.sizes):
         raise place.error("has a weight whose axes are permuted")
-    value = read(place, given, padded=True)
+    value = read(place, source, padded=True)
     constants = {"weight": weight, "bias": bias}
     plain = value.padding is None and not any(map(any, padding))
     if weight.sizes == (groups, 1, 1, 1) and value.sizes == (groups, 1, 1) and plain:
@@ -169,23 +169,23 @@ def _scaled(graph: LayerGraph, place: Place, value: Value, weights: dict[str, We
         if not value.in_order:
             raise place.error("reads the elements of a vector in another order")
         value = graph.flattened(place, value._replace(axes=(joined(value.runs),)))
-    made = graph.put(place, Depthwise(1), [value], value.shape, (), weights)
-    return graph.viewed(place, made._replace(axes=in_order((prod(value.shape), 1, 1))))
+    scaled = graph.put(place, Depthwise(1), [value], value.shape, (), weights)
+    return graph.viewed(place, scaled._replace(axes=in_order((prod(value.shape), 1, 1))))
 
 
-def vector_of(graph: LayerGraph, place: Place, given: Any) -> Value:
+def vector_of(graph: LayerGraph, place: Place, source: Any) -> Value:
     """Argument as a vector, perhaps with another order of features than the layer's."""
-    value = read(place, given)
+    value = read(place, source)
     if len(value.axes) != 1:
         raise place.error(f"has an input of {value.sizes}: flatten it first")
     return graph.flattened(place, value)
 
 
 def product(
-    graph: LayerGraph, place: Place, given: Any, weight: Weight, bias: Weight | None, turned: bool = True
+    graph: LayerGraph, place: Place, source: Any, weight: Weight, bias: Weight | None, turned: bool = True
 ) -> Value:
     """Add a product of a vector and a matrix of (inputs, outputs); if not `turned`, of (outputs, inputs)."""
-    value, shape = vector_of(graph, place, given), tuple(weight.tensor.shape)
+    value, shape = vector_of(graph, place, source), tuple(weight.tensor.shape)
     if len(shape) != 2:
         raise place.error(f"has a weight of {shape}, which is no matrix")
     if weight.axes != in_order(shape):
@@ -212,9 +212,9 @@ def product(
     return graph.put(place, Linear(outputs), [value], (outputs,), in_order((outputs,)), weights, order)
 
 
-def batch_norm(graph: LayerGraph, place: Place, given: Any, weights: dict[str, Weight | None], eps: float) -> Value:
+def batch_norm(graph: LayerGraph, place: Place, source: Any, weights: dict[str, Weight | None], eps: float) -> Value:
     """Add a batch norm with running statistics."""
-    value, order = read(place, given), None
+    value, order = read(place, source), None
     if len(value.axes) == 1:
         value = graph.flattened(place, value)
         order = feature_order(value.axes[0])
@@ -230,12 +230,12 @@ def batch_norm(graph: LayerGraph, place: Place, given: Any, weights: dict[str, W
 # -- activations and pools ---------------------------------------------------------------------------------------------
 
 
-def activation(graph: LayerGraph, place: Place, given: Arguments, made: Made) -> Value:
+def activation(graph: LayerGraph, place: Place, arguments: Arguments, made: Made) -> Value:
     """Add the activation of an operator: the first argument is the input, others are numbers or absent."""
-    (source,) = given.first(1)
+    (source,) = arguments.first(1)
 
     def number(name: str) -> Any:
-        argument = given.get(name)
+        argument = arguments.get(name)
         if argument is None or isinstance(argument, int | float):
             return argument
         return float(needed(place, name, argument).tensor.reshape(()))
@@ -294,10 +294,10 @@ def _rounded_up(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> Sides
 
 
 def reduced(
-    graph: LayerGraph, place: Place, given: Any, dims: Sequence[int], keep: bool, kind: type[AveragePool | MaxPool]
+    graph: LayerGraph, place: Place, source: Any, dims: Sequence[int], keep: bool, kind: type[AveragePool | MaxPool]
 ) -> Value:
     """Add a mean or maximum over whole axes of a map, in any view of the map."""
-    value = read(place, given)
+    value = read(place, source)
     rank = len(value.axes) + 1
     over = sorted({number % rank for number in dims})
     window = window_over([value.axes[number - 1] for number in over if number], value.shape)
@@ -317,9 +317,9 @@ def reduced(
 # -- views -------------------------------------------------------------------------------------------------------------
 
 
-def viewed(graph: LayerGraph, place: Place, given: Any, shape: Shape | None, shown: str) -> Value:
+def viewed(graph: LayerGraph, place: Place, source: Any, shape: Shape | None, shown: str) -> Value:
     """View of a value in another shape, without the batch; refused if impossible."""
-    value = read(place, given, host=True)
+    value = read(place, source, host=True)
     fits = shape is not None and min(shape, default=1) > 0 and prod(shape) == prod(value.sizes)
     axes = reshaped(value.axes, shape) if fits and shape is not None else None
     if axes is None or not shape:
@@ -327,16 +327,16 @@ def viewed(graph: LayerGraph, place: Place, given: Any, shape: Shape | None, sho
     return graph.viewed(place, value._replace(axes=axes))
 
 
-def permuted(graph: LayerGraph, place: Place, given: Any, turn: Sequence[int]) -> Value:
+def permuted(graph: LayerGraph, place: Place, source: Any, turn: Sequence[int]) -> Value:
     """View of a value with permuted axes; the batch stays first."""
-    value = read(place, given, host=True)
+    value = read(place, source, host=True)
     if [*turn][:1] != [0] or sorted(turn) != list(range(len(value.axes) + 1)):
         raise place.error(f"by {[*turn]} of {value.sizes} has no hardware: it moves the samples of a batch")
     return graph.viewed(place, value._replace(axes=tuple(value.axes[axis - 1] for axis in turn[1:])))
 
 
 def padded(
-    graph: LayerGraph, place: Place, given: Any, ends: Sequence[int], sides: dict[int, tuple[int, int]], filled: str
+    graph: LayerGraph, place: Place, source: Any, ends: Sequence[int], sides: dict[int, tuple[int, int]], filled: str
 ) -> Value:
     """Map with zeros around, for a following convolution.
 
@@ -353,7 +353,7 @@ def padded(
         raise place.error(f"pads with {filled}, not with zeros")
     if min(ends, default=0) < 0:
         raise place.error(f"has a negative padding, {[*ends]}")
-    value, within = map_of(graph, place, given, padded=True)
+    value, within = map_of(graph, place, source, padded=True)
     if any(any(pair) for axis, pair in sides.items() if not 2 <= axis < 2 + len(within)):
         raise place.error(f"pads more than height and width, {[*ends]}")
     padding = _around(value, within, [sides.get(axis, (0, 0)) for axis, _ in enumerate(within, start=2)])
@@ -395,8 +395,8 @@ def _biased(graph: LayerGraph, place: Place, value: Value, constant: Weight) -> 
         raise place.error(
             f"adds {constant.shown} of {constant.sizes} to {value.sizes}: only one value for each channel has hardware"
         )
-    given = before.tensors.get("bias")
-    tensors = {**before.tensors, "bias": bias.tensor if given is None else given + bias.tensor}
+    old_bias = before.tensors.get("bias")
+    tensors = {**before.tensors, "bias": bias.tensor if old_bias is None else old_bias + bias.tensor}
     names = {**before.names, "bias": bias.name} if bias.name else before.names
     where = replace(place.of_layer, title=before.place.title)
     number = graph.add(replace(before, tensors=tensors, names=names, place=where), value.layer)
@@ -407,7 +407,7 @@ def per_channel(value: Value, array: NDArray[Any]) -> NDArray[Any] | None:
     """Constant addend or factor as a number per channel; None if values differ within a channel."""
     sizes = (1,) * (1 + len(value.sizes) - array.ndim) + array.shape
     if array.ndim > 1 + len(value.sizes) or any(
-        size not in (1, own) for size, own in zip(sizes, (1, *value.sizes), strict=True)
+        size not in (1, length) for size, length in zip(sizes, (1, *value.sizes), strict=True)
     ):
         return None
     spread = np.broadcast_to(array.reshape(sizes)[0], value.sizes).reshape([size for size, _ in value.runs])
@@ -427,9 +427,9 @@ def each_channel(value: Value, constant: Weight) -> Weight | None:
     return Weight(torch.from_numpy(numbers.astype(np.float32)), axes=in_order(numbers.shape))
 
 
-def multiplied(graph: LayerGraph, place: Place, given: Any, factors: Weight) -> Value:
+def multiplied(graph: LayerGraph, place: Place, source: Any, factors: Weight) -> Value:
     """Add a product of a tensor and a constant, with a factor per channel: a depthwise convolution of 1 x 1."""
-    value = read(place, given)
+    value = read(place, source)
     value = graph.flattened(place, value) if len(value.axes) == 1 else value
     unnamed = replace(factors, name="")
     per_channel_factors = each_channel(value, unnamed)
@@ -445,9 +445,9 @@ def multiplied(graph: LayerGraph, place: Place, given: Any, factors: Weight) -> 
     return graph.put(place, Depthwise(1), [value], value.shape, value.axes, {"weight": factors}, order)
 
 
-def concatenation(graph: LayerGraph, place: Place, given: Sequence[Any], axis: int) -> Value:
+def concatenation(graph: LayerGraph, place: Place, sources: Sequence[Any], axis: int) -> Value:
     """Add a concatenation of channels or of features."""
-    values = [read(place, value) for value in given]
+    values = [read(place, value) for value in sources]
     values = [graph.flattened(place, value) if len(value.axes) == 1 else value for value in values]
     first, number = values[0], axis % (1 + len(values[0].axes)) - 1
     if len(values) == 1:
@@ -461,9 +461,9 @@ def concatenation(graph: LayerGraph, place: Place, given: Sequence[Any], axis: i
     return graph.put(place, Concat(), values, shape, axes)
 
 
-def softmax(place: Place, given: Any, axis: int, kind: str) -> Value:
+def softmax(place: Place, source: Any, axis: int, kind: str) -> Value:
     """Softmax of the logits, left to the host without effect on decisions."""
-    value = read(place, given)
+    value = read(place, source)
     if len(value.sizes) != 1 or axis not in (1, -1):
         raise place.error(
             f"of {value.sizes} over the axis {axis} has no hardware: a network gives logits, and the softmax over the "

@@ -230,7 +230,7 @@ class RowGraph:
             whole = torch.equal(chosen, torch.arange(first, first + len(chosen)))
             part = f"[{first}:{last + 1}]"
             names = {kind: name + part for kind, name in node.names.items() if whole and "[" not in name}
-            tensors = {kind: one[chosen] for kind, one in node.tensors.items()}
+            tensors = {kind: tensor[chosen] for kind, tensor in node.tensors.items()}
             title = replace(node.place, title=f"{node.place.title}{part if whole else f'[{first}, ...]'}")
             operation = Linear(len(chosen), node.operation.bias)
             self._made[key] = self.add(

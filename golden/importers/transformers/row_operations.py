@@ -65,9 +65,9 @@ def norm(
     if not 0 <= eps < 1:
         raise place.error(f"adds {eps:g} to the mean square: 0 or more and less than 1 is known")
     _, feature = graph.over_features(place, rows)
-    ones = Constant(torch.ones(len(feature))) if factor is None else factor
+    factors = Constant(torch.ones(len(feature))) if factor is None else factor
     tensors, names = {}, {}
-    for kind, constant in (("factor", ones), ("bias", bias)):
+    for kind, constant in (("factor", factors), ("bias", bias)):
         if constant is not None:
             values = constant.tensor.reshape(-1)
             if values.numel() != len(feature):
@@ -132,8 +132,8 @@ def pooled(graph: RowGraph, place: Place, rows: Rows, dims: list[int], keep: boo
     rows = graph.settled(place, rows)
     tokens, features = graph.size(rows.number)
     over = sorted(axis % rows.index.ndim for axis in dims)
-    kept = [axis for axis in range(rows.index.ndim) if axis not in over]
-    flat = rows.index.permute(*kept, *over).flatten(len(kept)) if over else rows.index[..., None]
+    others = [axis for axis in range(rows.index.ndim) if axis not in over]
+    flat = rows.index.permute(*others, *over).flatten(len(others)) if over else rows.index[..., None]
     token = flat // features % tokens
     same = (flat - token * features == (flat - token * features)[..., :1]).all()
     if graph.is_pooled(rows.number) or flat.shape[-1] != tokens or not same:

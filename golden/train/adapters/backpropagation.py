@@ -80,9 +80,11 @@ class PropagateEngine:
                 module[index] = LowRank(layer, *a[stage], fixed=method.fixed_a)
         self.module = module.eval()
         tensors = dict(module.named_parameters())
-        self._saved = {name: one for name, one in tensors.items() if one.requires_grad or not method.trains(name)}
+        self._saved = {
+            name: values for name, values in tensors.items() if values.requires_grad or not method.trains(name)
+        }
         self._rate = rate
-        self._optimiser = torch.optim.SGD([one for one in tensors.values() if one.requires_grad], lr=rate)
+        self._optimiser = torch.optim.SGD([values for values in tensors.values() if values.requires_grad], lr=rate)
 
     def batch(self, samples: Samples, indices: Integers, factor: float = 1.0) -> Floats:
         logits: Tensor = self.module(torch.from_numpy(samples.values()))

@@ -90,8 +90,8 @@ class IntegerEngine:
 
     def end_epoch(self, loss: float, validated: bool = False) -> float:
         """Loss in the core's integers, see `Job.end_epoch`."""
-        own = self.job.end_epoch()
-        return (self.job.validation.loss if validated else own) / (1 << LOSS.fraction)
+        epoch_loss = self.job.end_epoch()
+        return (self.job.validation.loss if validated else epoch_loss) / (1 << LOSS.fraction)
 
     def logits(self, samples: Samples) -> Floats:
         """Logits of the network in its present state, (n, classes); the cache is not used."""

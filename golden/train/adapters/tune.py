@@ -92,7 +92,7 @@ class AdapterSettings:
         if self.engine not in ENGINES:
             raise UserError(f"there is no engine {self.engine!r}; there are: {', '.join(ENGINES)}")
         if self.engine != "float" and method.propagates:
-            able = [one.name for one in METHODS.values() if not one.propagates]
+            able = [other.name for other in METHODS.values() if not other.propagates]
             raise UserError(
                 f"{method.title} changes more than the last layer, which the integer engine cannot: "
                 f"take --engine float, or --method {', '.join(able)}"

@@ -71,8 +71,10 @@ class Client:
 
         `total` is the sum of all moves of the server since the start.
         """
-        moved = self.model.total(self._moves)
-        self.model.apply((total[0] - self._synchronised[0] - moved[0], total[1] - self._synchronised[1] - moved[1]))
+        own_moves = self.model.total(self._moves)
+        self.model.apply(
+            (total[0] - self._synchronised[0] - own_moves[0], total[1] - self._synchronised[1] - own_moves[1])
+        )
         self._synchronised, self._moves = total, ([], [])
 
     def train(self, task: ClientTask) -> Message:

@@ -107,8 +107,8 @@ class SplitModel:
         if not all(map(isfinite, plus + minus)):
             raise UserError(f"a client's loss is {max(plus + minus)}: lower the rate or eps")
         scale = -self.config.rate / (2 * self.eps * self.layout.scalars)
-        moved = [self.weights[0].coefficient(scale * (a - b)) for a, b in zip(plus, minus, strict=True)]
-        scalars = Scalars.of(moved)
+        coefficients = [self.weights[0].coefficient(scale * (a - b)) for a, b in zip(plus, minus, strict=True)]
+        scalars = Scalars.of(coefficients)
         moves = self.layout.moves(position, [scalars])
         # checked before the first update: an overflow leaves the weights as they were
         if (largest := max(abs(coefficient) for part in moves for _, coefficient in part)) >= 1 << 31:

@@ -113,9 +113,9 @@ class Server:
         if done.messages:
             shares = [message.share for message in done.messages.values()]
             sums = [self.sum_of(message) for message in done.messages.values()]
-            moved = (average([pair[0] for pair in sums], shares), average([pair[1] for pair in sums], shares))
-            self.model.apply(moved)
-            self.total = (self.total[0] + moved[0], self.total[1] + moved[1])
+            mean = (average([pair[0] for pair in sums], shares), average([pair[1] for pair in sums], shares))
+            self.model.apply(mean)
+            self.total = (self.total[0] + mean[0], self.total[1] + mean[1])
         self.number += 1
         self.round = self._next()
         return done

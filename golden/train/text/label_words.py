@@ -119,15 +119,18 @@ class Wording:
                 f"{text[:40]!r} has more than {most} tokens, and this tokenizer does not say which part of a text is a "
                 "token: shorten the text, or save a fast tokenizer (tokenizer.json)"
             )
-        made = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
-        spans = made["offset_mapping"]
-        own = [[at for at, (begin, end) in enumerate(spans) if first <= begin < end <= last] for first, last in places]
+        encoded = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        spans = encoded["offset_mapping"]
+        tokens_of_sentence = [
+            [number for number, (begin, end) in enumerate(spans) if first <= begin < end <= last]
+            for first, last in places
+        ]
         for _ in range(len(spans) - most):
-            longest = max(own, key=len)
+            longest = max(tokens_of_sentence, key=len)
             if len(longest) < 2:
                 raise UserError(f"the template {self.template!r} leaves no room for a sentence in {most} tokens")
             spans[longest.pop()] = None
-        return [token for token, span in zip(made["input_ids"], spans, strict=True) if span]
+        return [token for token, span in zip(encoded["input_ids"], spans, strict=True) if span]
 
 
 def _plain(tokenizer: Any, text: str) -> list[int]:

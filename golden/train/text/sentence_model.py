@@ -99,7 +99,7 @@ class SentenceModel:
         return sum(len(tokens) > self.most_tokens for tokens in encoded)
 
     def calibrated(self, sentences: Sequence[Sentence]) -> SentenceModel:
-        """The model with formats of large activations, see `activation_formats`, from the first `CALIBRATED` sentences."""
+        """The model with formats of large activations, by `activation_formats` on the first `CALIBRATED` sentences."""
         largest: dict[int, float] = {}
         chosen = list(sentences[:CALIBRATED])
         for first in range(0, len(chosen), _AT_ONCE):

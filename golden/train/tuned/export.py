@@ -60,7 +60,7 @@ def export(tuned: TunedNetwork, kind: str, path: Path) -> None:
         save_onnx(tuned, path)
     elif kind == "npz":
         arrays: dict[str, Any] = integers_of(tuned)
-        with whole(path) as made, made.open("wb") as file:
+        with whole(path) as temporary, temporary.open("wb") as file:
             np.savez(file, **arrays)
     elif path.suffix == PROGRAM:
         _save_program(tuned, path)
@@ -68,8 +68,8 @@ def export(tuned: TunedNetwork, kind: str, path: Path) -> None:
         save_state(path, tuned.tensors(), {}, force=True)
     else:
         state = {name: torch.from_numpy(np.array(values)) for name, values in tuned.tensors().items()}
-        with whole(path) as made:
-            torch.save(state, made)
+        with whole(path) as temporary:
+            torch.save(state, temporary)
 
 
 def program_of(tuned: TunedNetwork) -> torch.export.ExportedProgram:
@@ -84,7 +84,7 @@ def program_of(tuned: TunedNetwork) -> torch.export.ExportedProgram:
 
 def _save_program(tuned: TunedNetwork, path: Path) -> None:
     program = program_of(tuned)
-    with whole(path) as made, made.open("wb") as file:
+    with whole(path) as temporary, temporary.open("wb") as file:
         torch.export.save(program, file)
 
 

@@ -171,7 +171,7 @@ class TunedNetwork:
         network, last = self.network, self.network.stages[-1]
         if self.tuned_layer:
             adapters = untuned_layer(last_layer_sizes(last, self.tuned_layer, rank))
-            frozen, tuned = (_integers(one[-1]) for one in (self.base, self.parameters))
+            frozen, tuned = (_integers(stages[-1]) for stages in (self.base, self.parameters))
             added = np.concatenate(_added(frozen, tuned, self.tuned_layer), axis=1)
             for number, values in enumerate(added):
                 adapters.a[number // rank][:, number % rank] = values

@@ -160,7 +160,7 @@ def run_metadata(
         "input": "x".join(map(str, shape)),
         "scale": repr(scale),
         "base": stages_digest(stages, state),
-        "stages": json.dumps([one.described for one in stages]),
+        "stages": json.dumps([stage.described for stage in stages]),
         "fabtune": __version__,
         "torch": package_version("torch"),
     }

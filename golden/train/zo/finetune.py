@@ -55,7 +55,7 @@ class Objective(Protocol):
         """Mean loss of the held-out samples."""
 
     def losses(self, kind: Literal["generic", "task"]) -> Sequence[Callable[[], Tensor]]:
-        """Losses that score the sensitivity of weights, as closures: on pre-training data ("generic") or on the task."""
+        """Losses that score weights' sensitivity, as closures: on pre-training data ("generic") or on the task."""
 
 
 @dataclass(frozen=True)

@@ -64,12 +64,12 @@ class SampleTuning(TransformerTuning):
         tune, test = (self._inputs(part) for part in (task.tune, task.test))
         super().__init__(model, tune, test, settings, samples.tensor_names, choice.cached(model), choice.base)
 
-    def _rows(self, some: Samples) -> tuple[NDArray[Any], tuple[int, ...]]:
-        rows = self.samples.rows(some.values())
-        return rows.reshape(-1, rows.shape[2]), (self.samples.tokens,) * len(some)
+    def _rows(self, samples: Samples) -> tuple[NDArray[Any], tuple[int, ...]]:
+        rows = self.samples.rows(samples.values())
+        return rows.reshape(-1, rows.shape[2]), (self.samples.tokens,) * len(samples)
 
-    def _inputs(self, some: Samples) -> LabelledInputs:
-        return LabelledInputs(self.samples.rows(Converter().samples(some)), some.labels.astype(np.int64))
+    def _inputs(self, samples: Samples) -> LabelledInputs:
+        return LabelledInputs(self.samples.rows(Converter().samples(samples)), samples.labels.astype(np.int64))
 
     def facts(self) -> dict[str, Any]:
         """Errors of the base, forward work and clipped values, by their keys in ``--json``."""
