@@ -24,7 +24,7 @@ class LinearOperation(NamedTuple):
     """Linear layer of all rows of a pass; a word of `operation`.
 
     The first input row is at address `source` of the activation memory, `rows` counts the rows of a side, and `stride`
-    is the distance between chunks of a row.
+    is the distance between the memory rows of an input row.
     """
 
     inputs: int

@@ -38,7 +38,7 @@ class CoreSize:
     ports : int
         Memory ports of the weight stream, `BEAT` bytes per cycle at their peak.
     exponentials, norm_lanes : int
-        Exponentials a cycle, and values of a norm a cycle.
+        Exponentials per cycle, and values of a norm per cycle.
     """
 
     lanes: int = 32

@@ -38,8 +38,8 @@ class StreamImages:
     def check_stream(self) -> None:
         """Refuse a stream of another program, or with sensitive weights that a core cannot merge.
 
-        Raises `UserError` if the image is no stream for the core, was changed, or belongs to another model. With the
-        operation's number, if sensitive weights do not ascend, lie outside their matrix, or are too large.
+        Raises `UserError` if the image is no stream for the core, was changed, or belongs to another model. The error
+        names the operation if sensitive weights do not ascend, lie outside their matrix, or are too large.
         """
         name, program = self.model.transformer.network.name, self.program
         body = check_image(self.weights, program.size)
