@@ -60,8 +60,8 @@ def _bound(tuned: TunedNetwork, inputs: Tensor) -> NDArray[np.float64]:
         if isinstance(layer, Weighted):
             errors.append(_weighted(layers[number], x[0], e[0]) + ROUNDING)
         elif isinstance(layer, Activation):
-            absolute = layer.roundings * ROUNDING + layer.float_roundings * FLOAT * y.abs()
-            errors.append(layer.steepest * e[0] + absolute)
+            rounding_error = layer.roundings * ROUNDING + layer.float_roundings * FLOAT * y.abs()
+            errors.append(layer.steepest * e[0] + rounding_error)
         elif isinstance(layer, AveragePool):
             errors.append(layers[number](e[0]) + prod(layer.size) * FLOAT * layers[number](x[0].abs()) + ROUNDING)
         elif isinstance(layer, MaxPool | Flatten):
