@@ -1,6 +1,7 @@
-"""Batch scheduler: loads a batch once all of its samples are in the cache: labels, samples, records.
+"""Batch scheduler: loads labels, samples and records of a batch once all of its records are written.
 
-A batch is asked for while the one before is still unpacked, so that the memory's latency costs the first one alone.
+The reads of a batch are issued during the unpacking of the previous batch: only the first batch sees the memory's
+latency.
 """
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
@@ -25,7 +26,7 @@ from ..job_interfaces import (
 
 
 class BatchScheduler(wiring.Component):
-    """Loads batches into the halves of the batch memory in turn, one ahead of the batch that is computed.
+    """Loads batches into alternate halves of the batch memory, one ahead of the running batch.
 
     Parameters
     ----------
@@ -35,41 +36,38 @@ class BatchScheduler(wiring.Component):
     address : int
         Bits of a byte address.
     cached : bool
-        There is a cache; else all jobs go past it, as inferences do.
+        The core has a cache; else all jobs use the scratch, as inferences do.
     options : JobOptions
     ports : int
-        Ports through which batches are read.
+        Ports for reads of batches.
 
     Attributes
     ----------
     job : In, `JobSettings`
-        The job; of it `start`, `infer`, `raw`, `samples` and `cache` are used.
+        Uses `start`, `infer`, `raw`, `samples` and `cache`.
     batch : In, `BatchDescriptor`
-        Batches that were looked through.
     recorded : In(1)
         A new sample's record is complete; one cycle each.
     settled : In(1)
-        All beats that were given to be written have arrived in the memory.
+        All accepted write beats have arrived in the memory.
     settling : Out(1)
-        A batch waits for `settled`: no further record is to begin to be written.
+        A batch waits for `settled`: the write of a further record must not begin.
     labels_done : In(1)
-        The labels of the batch that is computed are not needed any more; one cycle, with `computed` or before.
+        The running batch's labels may be overwritten; one cycle, at `computed` or before.
     computed : In(1)
-        A batch is computed, and its half of the batch memory free; one cycle each.
+        End of a batch: its half of the batch memory is free; one cycle each.
     sample_command, record_command : Out streams of `command`
         Reads of the batch's samples and records, entry by entry; of an NF4 record first the scales, then the codes.
-        Samples are read only where an adapter takes the network's input.
-    scale_command : Out stream of `command`, where scales are loaded beside codes
+        Samples only with `RecordSizes.takes_sample`.
+    scale_command : Out stream of `command`, with `RecordSizes.loads_apart`
         Reads of scales.
-    port : Out, where there are several
-        Port of the read that is on offer. They take turns: that of an entry's record has the next entry's sample, too,
-        so that a batch's first record waits for no sample.
+    port : Out, with `ports` above 1
+        Port of the offered read. Ports alternate by entry; a record and the next entry's sample share a port: a batch's
+        first record does not wait for a sample.
     load : Out, `BatchLoad`
-        The unpacking of the batch.
     label : Out, `LabelWrite`
-        Labels, each written when its half's batch before is done with its own.
+        A label is written after the end of the half's previous batch.
     loaded : Out, `LoadedBatch`
-        A batch is loaded.
     idle : Out(1)
         No batch is being loaded.
     """
@@ -100,7 +98,7 @@ class BatchScheduler(wiring.Component):
                 **dict.fromkeys(("settling", "idle"), Out(1)),
             }
         )
-        # of the batch that was taken last
+        # of the last batch taken
         self._count = Signal.like(self.batch.count)
         names = self.batch.options.signature.members
         self._options = {name: Signal.like(getattr(self.batch.options, name), name=f"own_{name}") for name in names}
@@ -110,7 +108,7 @@ class BatchScheduler(wiring.Component):
         batch, load, number, half = self.batch, self.load, self.batch.number, Signal()
         m.submodules.address_generator = address = AddressGenerator(self._address - OFFSET_BITS)
         goal, recorded, missing = Signal(COUNTED), Signal(COUNTED), Signal(COUNTED)
-        # batches that have labels
+        # batches with valid labels
         held, begin, resting = Signal(2), Signal(), Signal()
         m.d.sync += [
             recorded.eq(recorded + self.recorded),
@@ -118,7 +116,7 @@ class BatchScheduler(wiring.Component):
             held.eq(held + begin - self.labels_done),
         ]
         waiting, unpacking = self._unpack(m, begin)
-        # in a scratch the records of a batch are read before others take their place
+        # in the scratch a batch's records are read before the next batch overwrites them
         ahead = ~self.job.infer if self.cached else Const(0, 1)
         m.d.comb += [
             load.raw.eq(self.job.raw),
@@ -142,7 +140,7 @@ class BatchScheduler(wiring.Component):
             with m.State("COMPLETE"), m.If((missing == 0) | missing[-1]):
                 m.next = "SETTLE"
             with m.State("SETTLE"):
-                # where one record follows the other, the memory would never settle
+                # with further records the memory would never settle
                 m.d.comb += [self.settling.eq(~held[1]), begin.eq(self.settled & ~held[1])]
                 with m.If(begin):
                     m.next = "SELECT"
@@ -153,10 +151,10 @@ class BatchScheduler(wiring.Component):
         return m
 
     def _unpack(self, m: Module, begin: Value) -> tuple[Value, Value]:
-        """Have the batches unpacked that are asked for; whether one waits for that, and whether one is unpacked."""
+        """Start the unpacking of requested batches; return whether a batch waits, and whether one is unpacked."""
         load, loaded = self.load, self.loaded
         waiting, unpacking = Signal(), Signal()
-        # batches that have a half of the batch memory
+        # batches in the batch memory
         kept = Signal(2)
         m.d.sync += kept.eq(kept + load.start - self.computed)
         m.d.comb += [loaded.half.eq(load.half), loaded.count.eq(load.count)]
@@ -188,9 +186,9 @@ class BatchScheduler(wiring.Component):
         return waiting, unpacking
 
     def _reads(self, m: Module, address: AddressGenerator) -> tuple[Signal, Signal]:
-        """Give all reads the same address and count: beats behind the address generator's, and beats to read.
+        """Common address and count of all reads; return the signals of the offset and the beats.
 
-        One adder serves them all, and the memory's arbiters need not choose between them.
+        All reads share an adder, and the memory's arbiters need no multiplexer.
         """
         sizes = self.sizes
         most = max(sizes.sample_beats, sizes.raw_beats, sizes.record_beats)
@@ -203,7 +201,7 @@ class BatchScheduler(wiring.Component):
         return offset, beats
 
     def _entry(self, m: Module, address: AddressGenerator) -> None:
-        """Read an entry: its sample, its record's scales, its record's codes or words."""
+        """States of an entry: reads of its sample, its record's scales, its record's codes or words."""
         sizes, job, batch, number = self.sizes, self.job, self.batch, self.batch.number
         offset, beats = self._reads(m, address)
         record, read = Signal(24, reset_less=True), self.record_command
@@ -229,7 +227,7 @@ class BatchScheduler(wiring.Component):
                 with m.If(address.done & self.sample_command.ready):
                     m.next = "RECORD"
         with m.State("RECORD"):
-            # only now is this half's batch before done with its labels
+            # the labels of the half's previous batch are no longer used
             m.d.comb += [
                 self.label.enable.eq(1),
                 address.index.eq(record),

@@ -1,4 +1,4 @@
-"""Early stop in RTL: whether a job ends with the loss that was complete last."""
+"""Early stop: decision whether a job ends with the last complete loss."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -8,16 +8,16 @@ from ..backward.epoch_loss import SUM_BITS
 
 
 class Patience(wiring.Signature):
-    """Losses one after the other, and how many of them in a row may fail to be the smallest.
+    """Limit of losses in a row without a new minimum.
 
     Members
     -------
     start : Out(1)
         A job begins.
     complete : Out(1)
-        `loss` is a new one, for one cycle.
+        `loss` is new; one cycle.
     losses : Out(32)
-        Losses in a row, none of them smaller than all before, that end the job; 0: any number. Stable during a job.
+        Losses in a row without a new minimum that end the job; 0 for no limit. Stable during a job.
     """
 
     def __init__(self) -> None:
@@ -25,23 +25,22 @@ class Patience(wiring.Signature):
 
 
 class StopDecision(wiring.Component):
-    """Compare losses with a limit and, where a job has patience, with the smallest one before.
+    """Compares losses with a limit and, with patience, with the minimum so far.
 
     Parameters
     ----------
     patient : bool
-        A job may end when losses have stopped falling.
+        Adds the port `patience`.
 
     Attributes
     ----------
     loss : In(32)
         Loss of the last epoch or of its validation.
     limit : In(32)
-        Loss that ends the job; stable during a job.
+        Largest loss that ends the job; stable during a job.
     patience : In, `Patience`, with `patient`
-        Of a job's losses.
     low : Out(1)
-        The job ends; valid `LATENCY` cycles behind a new loss.
+        The job ends; valid `LATENCY` cycles after a new loss.
     """
 
     LATENCY = 2
@@ -57,7 +56,7 @@ class StopDecision(wiring.Component):
         if not self.patient:
             m.d.sync += self.low.eq(within)
             return m
-        # one bit more: the first loss is below
+        # a bit more than losses have: the first loss is smaller
         best, waited = Signal(SUM_BITS + 1), Signal(32)
         with m.If(self.patience.complete):
             m.d.sync += waited.eq(waited + 1)

@@ -1,4 +1,4 @@
-"""Parameter transfer: frozen parameters and adapters into the engine's memories, and the adapters back."""
+"""Parameter transfer: loads frozen parameters and adapters into the engine, saves adapters."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -25,21 +25,20 @@ class ParameterTransfer(wiring.Component):
     Attributes
     ----------
     load_frozen, load_adapters, save_adapters : In(1)
-        Begin; one cycle, while nothing else runs.
+        Begin a transfer; one cycle, while the core is idle.
     address : In, `address` bits
         Byte address of the image; stable until `done`.
     clearing : In(1)
-        The engine clears its activations: frozen parameters are loaded once it has.
+        The engine clears its activations; `done` waits for the end.
     done : Out(1)
-        All beats have been written to the engine, or given to the memory; one cycle.
+        All beats are written to the engine, or given to the memory; one cycle.
     read : Out, `ReadPort`
-        Reads of an image. Its beats are always taken.
+        Reads of an image; always ready for beats.
     write : Out, `WritePort`
         Writes of the adapters' image.
     parameters : Out, `ParameterWrite`
-        Beats to the engine, a cycle after they come.
+        Beats to the engine, with a cycle of latency.
     adapters : Out, `AdapterRead`
-        Beats from the engine.
     """
 
     def __init__(self, mapping: AdapterMapping, address: int = ADDRESS_BITS) -> None:
@@ -112,7 +111,7 @@ class ParameterTransfer(wiring.Component):
         return m
 
     def _load(self, m: Module, begin: Value, address: Signal) -> None:
-        """Send each beat that comes to its memory: weights, then biases; or A, then B."""
+        """Route beats to their memory: weights, then biases; or A, then B."""
         mapping, beats = self.mapping, self.read.beats
         frozen, second = Signal(), Signal()
         border = Mux(frozen, mapping.forward.weight_words, mapping.adapter_rows) * mapping.forward.word_beats

@@ -1,4 +1,4 @@
-"""Sample scheduler: reads the order list, finds the samples that are not in the cache, and has them recorded."""
+"""Sample scheduler: reads the sample schedule and requests records of uncached samples."""
 
 from enum import IntEnum
 
@@ -16,56 +16,55 @@ from ...primitives.ram import ram
 from ..job_interfaces import ENTRY, PLAIN, RATE, BatchDescriptor, JobOptions, JobSettings, NewSample
 
 ORDER_WORD = Shape.cast(ENTRY).width
-"""Bits of a word of the order list: an entry or a rate."""
+"""Bits of a word of the schedule: an entry or a rate."""
 
 
 class SampleScheduler(wiring.Component):
-    """Looks through the order list a batch ahead of `BatchScheduler`.
+    """Scans the schedule a batch ahead of `BatchScheduler`.
 
-    An entry whose record is in the cache takes six cycles; a new one also has its sample read, as the one before is
-    nearly there. Indices from `cache_entries` up and labels from `RecordSizes.labels` up are faults.
+    A cached entry takes six cycles. For a new entry, the read of its sample is issued when the previous sample has
+    nearly arrived. Faults: indices from `cache_entries` up, labels from `RecordSizes.labels` up, rates of 0 or of more
+    than `RATE` bits.
 
     Parameters
     ----------
     sizes : RecordSizes
     batch, cache_entries : int
-        Most samples of a batch, of the cache; 0 entries: there is none, and all jobs go past it, as inferences do.
+        Most samples of a batch and of the cache; with 0 entries all jobs use the scratch, as inferences do.
     errors : type of IntEnum
         The core's error codes, with ``BAD_INDEX``, ``BAD_LABEL`` and ``BAD_RATE``.
     shared : bool
-        An inference overwrites the cache, which then counts as empty.
+        An inference overwrites the cache and thus empties it.
     address : int
         Bits of a byte address.
     options : JobOptions
-        A rate of 0 or of more than `RATE` bits is a fault. A job that may end with any epoch begins one when all
-        batches of the one before are done.
+        With `JobOptions.stops` an epoch begins after the end of all batches of the previous epoch.
 
     Attributes
     ----------
     job : In, `JobSettings`
-        The job; `start` only while `ready`.
+        `start` only while `ready`.
     forget : In(1)
-        Forget all records, as after reset; one cycle, only while `ready`.
+        Empty the cache, as a reset does; one cycle, only while `ready`.
     order_read : Out, `ReadPort`
-        Reads of the order list. Its beats are always taken.
+        Reads of the schedule; always ready for beats.
     sample_command : Out stream of `command`
-        Read commands of new samples; their beats go elsewhere.
+        Read commands of new samples; their beats go to the engine.
     new_sample : Out, `NewSample`
-        A new sample, once its read command was accepted.
+        A new sample with an accepted read command.
     batch : Out, `BatchDescriptor`
-        Batches that were looked through.
     over : In(1)
-        Nothing of the batches that were taken is left to do.
-    low : In(1), where a job may end with any epoch
-        The loss of the epoch before is low enough to end; looked at while `over`, before an epoch begins.
+        All batches taken so far are complete.
+    low : In(1), with `JobOptions.stops`
+        The last loss ends the job; sampled while `over`, before an epoch begins.
     ended : Out(1)
-        The job is over; one cycle.
+        End of the job; one cycle.
     ready : Out(1)
         A job can begin.
     missed : Out(1)
         A sample is new; one cycle each.
     fault : Out, `CommandFault`
-        An index, a label or a rate is out of range: the value. Held until reset.
+        Index, label or rate out of range, with the value. Held until reset.
     """
 
     def __init__(
@@ -107,19 +106,19 @@ class SampleScheduler(wiring.Component):
 
     @property
     def _half_rows(self) -> int:
-        """Rows of four words for one batch, a power of two."""
+        """Rows of four words for a batch, a power of two."""
         return self._order.depth // 2
 
     @property
     def _has_rate(self) -> Value:
-        """Whether a rate stands behind the batch's entries: batches that are not learnt from have none."""
+        """Whether a rate follows the batch's entries: not in a validation."""
         rates = Value.cast(self.job.options.rates)
         return rates & ~self._validating if self.options.validates else rates
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         m.submodules.address_generator = self._address
-        # two batches: one is looked through while the other is loaded
+        # two batches: a batch is scanned while another is loaded
         m.submodules.order = order = ram(platform, self._order, data.ArrayLayout(ENTRY, 4))
         m.submodules.marks = marks = ram(platform, self._marks)
         entry = self._entries(m, order)
@@ -149,7 +148,7 @@ class SampleScheduler(wiring.Component):
         return m
 
     def _entries(self, m: Module, order: memory.Memory) -> Value:
-        """The order memory; the entry that is looked up, a cycle after its number."""
+        """Connect the order memory; return the scanned entry, a cycle after its number."""
         store, fetch, shown_entry = order.write_port(), order.read_port(), order.read_port()
         bits, lane, beats = len(store.addr) - 1, Signal(2), self.order_read.beats
         m.d.sync += lane.eq(self.batch.number)
@@ -205,7 +204,7 @@ class SampleScheduler(wiring.Component):
         with m.State("TAKE"), m.If(read.beats.valid):
             m.d.sync += [self._beats.eq(self._beats + 1), self._order_at.eq(self._order_at + 1)]
             if self.options.rates:
-                # behind the entries, in the beat that comes last
+                # after the entries, in the last beat
                 m.d.sync += self._rate.eq(read.beats.payload.word_select(count[:2], ORDER_WORD))
             with m.If(self._beats == read.command.payload.beats - 1):
                 m.next = "RATE" if self.options.rates else "SCAN"
@@ -222,7 +221,7 @@ class SampleScheduler(wiring.Component):
                 m.next = "FAILED"
 
     def _look_up(self, m: Module, entry: Value, look: memory.ReadPort, mark: memory.WritePort) -> None:
-        """Check an entry, and whether its record is in the cache; mark it."""
+        """Check an entry, look up its record's mark, and set it."""
         job, address, fault, index = self.job, self._address, self.fault, self._index
         miss, bad_index, bad_label = Signal(), Signal(), Signal()
         with m.State("SCAN"):
@@ -231,7 +230,7 @@ class SampleScheduler(wiring.Component):
             m.d.sync += Cat(index, self._label).eq(entry)
             m.next = "LOOK"
         with m.State("LOOK"):
-            # without the cache each of two batches has records of its own
+            # in the scratch each of two batches has separate records
             slot = self._number + Mux(self._half, self.most, 0)
             m.d.sync += self._record.eq(Mux(job.infer, slot, index) if self.cache_entries else slot)
             m.next = "JUDGE"
@@ -263,7 +262,7 @@ class SampleScheduler(wiring.Component):
             m.d.comb += fault.failed.eq(1)
 
     def _record_sample(self, m: Module) -> None:
-        """Have a new sample read, and tell where its record goes."""
+        """Issue the read of a new sample, and announce its record's address."""
         job, address, new = self.job, self._address, self.new_sample
         with m.State("NEW"), m.If(address.done & new.near):
             m.next = "ASK"
@@ -285,7 +284,7 @@ class SampleScheduler(wiring.Component):
             m.next = "NEXT"
 
     def _hand_over(self, m: Module) -> None:
-        """Go to the next entry; after a batch's last one hand the batch over; after the last batch wait for its end."""
+        """Advance to the next entry; hand over a complete batch; wait for the end of the last batch."""
         batch, left = self.batch, self._left
         with m.State("NEXT"):
             m.d.sync += self._number.eq(self._number + 1)
@@ -315,7 +314,7 @@ class SampleScheduler(wiring.Component):
                     m.next = "CLEAR"
 
     def _end_epoch(self, m: Module) -> None:
-        """Begin an epoch's validation, where it has one and is not behind it; else the next epoch, or the job's end."""
+        """Begin the epoch's validation if it is due, else the next epoch or the end of the job."""
         job, epochs, validating = self.job, self._epochs, self._validating
         m.d.sync += [self._left.eq(job.samples_per_epoch), epochs.eq(epochs - 1)]
         with m.If(epochs == 1):
