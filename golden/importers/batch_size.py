@@ -73,7 +73,6 @@ class _Calls(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @property
     def again(self) -> _Calls:
-        """Mode for the second run."""
         return _Calls(self._name, self._calls)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -119,7 +118,6 @@ def _users_line() -> str:
 
 
 def _outputs(module: nn.Module, samples: Tensor) -> Any:
-    """Outputs of a module, with floats in the type of the samples."""
     tensors = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     typed = {name: tensor.to(samples.dtype) for name, tensor in tensors.items() if tensor.is_floating_point()}
     return torch.func.functional_call(module, typed, (samples,))
@@ -135,7 +133,6 @@ def _differ(first: Tensor, second: Tensor) -> bool:
 
 
 def _comparable(first: Any, second: Any) -> bool:
-    """True if two values are batches of samples."""
     return (
         isinstance(first, Tensor)
         and isinstance(second, Tensor)

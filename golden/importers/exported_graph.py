@@ -85,7 +85,6 @@ class ExportedGraph(ABC):
         return tensors
 
     def _item(self, node: Node, place: Place) -> Any:
-        """Item of an operator's outputs."""
         outputs, number = self.values[node.all_input_nodes[0]], int(str(node.args[1]))
         if type(outputs) is tuple:
             return outputs[number]
@@ -106,7 +105,6 @@ class ExportedGraph(ABC):
         return aten_arguments(node, self.argument)
 
     def argument(self, argument: Any) -> Any:
-        """Argument of an operator, with values for the tensors."""
         if isinstance(argument, Node):
             return self.values[argument]
         return [self.argument(item) for item in argument] if isinstance(argument, list | tuple) else argument

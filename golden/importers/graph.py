@@ -40,7 +40,6 @@ class Place:
     operator: str = ""
 
     def error(self, reason: str) -> UserError:
-        """Error with this place."""
         message = f"{self.where}: {self.operator} {reason}" if self.operator else f"{self.where}: {reason}"
         return UserError(message + (f" ({self.code})" if self.code else ""))
 

@@ -116,7 +116,6 @@ class GradientTuning(Tuning):
 
     @property
     def tensors(self) -> Mapping[str, NDArray[np.generic]]:
-        """Adapters, or weights and biases of layers, by the user's names."""
         return by_title(self.job.network, self.job.stages, self.job.state, self.result.tensors)
 
     @property

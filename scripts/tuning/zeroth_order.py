@@ -130,7 +130,6 @@ class ZerothOrderTuning(Tuning):
         self.job = self._masked(settings, console, prepare)
 
     def _prepare_transformer(self, console: Console) -> None:
-        """Load samples and a preset transformer, and pre-train it."""
         start, task = self.start, self.start.task()
         model, module = start.transformer_for(task)
         settings = self.settings(model.name)
@@ -177,7 +176,6 @@ class ZerothOrderTuning(Tuning):
 
     @property
     def _array(self) -> tuple[int, int]:
-        """Lanes and columns of the core's array, or of the default size."""
         size = self.spec or DEFAULT_SIZE
         return size.lanes, size.columns
 

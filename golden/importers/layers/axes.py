@@ -50,7 +50,6 @@ class Value(NamedTuple):
 
     @property
     def sizes(self) -> Shape:
-        """Sizes of the axes."""
         return tuple(prod(size for size, _ in axis) for axis in self.axes)
 
     @property

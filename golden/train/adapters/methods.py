@@ -28,7 +28,6 @@ class Reach(StrEnum):
     ALL = "all"
 
     def of(self, layers: Sequence[Layer]) -> Sequence[Layer]:
-        """Layers of a network that belong to the set."""
         return {Reach.NONE: layers[:0], Reach.LAST: layers[-1:], Reach.ALL: layers}[self]
 
 
@@ -147,7 +146,6 @@ BACKPROPAGATION = METHODS["ft-all"]
 
 
 def method_of(name: str) -> Method:
-    """Look up a method by name."""
     if name not in METHODS:
         raise UserError(f"there is no method {name!r}; there are: {', '.join(METHODS)}")
     return METHODS[name]
@@ -167,7 +165,6 @@ class AdapterShape:
         return self.rank * (self.inputs + self.outputs)
 
     def trained(self, method: Method) -> int:
-        """Number of parameters that a method trains."""
         return self.rank * self.outputs if method.fixed_a else self.parameters
 
 

@@ -97,5 +97,4 @@ def memory_bytes(module: nn.Sequential, cut: int, shape: Shape, config: Federate
 
 
 def _bytes(*tensors: Tensor) -> int:
-    """Bytes of tensors, counting shared memory once."""
     return sum({tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes() for tensor in tensors}.values())

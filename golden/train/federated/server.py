@@ -36,7 +36,6 @@ class Round:
 
     @property
     def missing(self) -> list[int]:
-        """Sampled clients without an accepted message."""
         return sorted(set(self.tasks) - set(self.messages))
 
 

@@ -49,7 +49,6 @@ class Wording:
 
     @property
     def pairs(self) -> bool:
-        """True if the template takes pairs of sentences."""
         return "{1}" in self.template
 
     def word_tokens(self, tokenizer: Any) -> list[int]:

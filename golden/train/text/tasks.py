@@ -96,7 +96,6 @@ class _Kind:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes in the files."""
         return self.labels or tuple(str(number) for number in range(len(self.words)))
 
 

@@ -131,7 +131,6 @@ class ZoSettings:
 
     @property
     def integers(self) -> bool:
-        """True if parameters are tuned as integers."""
         return self.engine != "float" and isinstance(self.source(), Periodic)
 
     @property

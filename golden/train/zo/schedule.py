@@ -35,7 +35,6 @@ class Schedule:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1")
 
     def indices(self, samples: int) -> Iterator[Integers]:
-        """Sample indices of each step, out of `samples`."""
         rng = np.random.default_rng([self.seed, 2])
         remaining = self.steps
         while remaining > 0:

@@ -169,7 +169,6 @@ class TransformerTuning(IntegerRun):
 
     @property
     def order(self) -> TileOrder:
-        """Order in which the parameters are perturbed."""
         sensitive = sorted(
             (self.names[name], tuple(map(int, indices))) for name, indices in self.model.sensitive.items()
         )

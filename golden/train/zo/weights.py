@@ -30,7 +30,6 @@ class Weights(ABC):
 
     @property
     def count(self) -> int:
-        """Length of the vector."""
         return self.offsets[-1]
 
     @property
