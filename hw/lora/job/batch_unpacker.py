@@ -1,4 +1,4 @@
-"""A batch's samples and records, as beats, into the batch memory's rows of Q8.16."""
+"""Batch unpacker: rows of Q8.16 for the batch memory, from beats of samples and records."""
 
 from functools import reduce
 from operator import or_
@@ -21,22 +21,22 @@ from ..engine_interfaces import BatchWrite
 from ..job_interfaces import BatchLoad
 
 _FURTHER = ("second", "third", "fourth")
-"""Names of a row's words behind the first one."""
+"""Names of a row's words after the first."""
 _FEWER = ("alone", "two", "three")
-"""Names of a row's last word that leaves the second place, the third, the fourth one empty."""
+"""Names of flags that a row's last word leaves the second, third or fourth position empty."""
 
 
 class _Scales(NamedTuple):
-    """Scales of records as they are stored.
+    """Writes of scales to their memory.
 
     Parameters
     ----------
     store : Value
-        A beat of them is stored.
+        Write enable.
     beat, row : Value
-        The beat, and its row in their memory.
+        Beat of scales, and its row.
     half : Value, optional
-        Half of the memory that has the scales of the codes that come, where it has halves.
+        With `loads_apart`: half of the memory with the scales of the incoming codes.
     """
 
     store: Value
@@ -48,11 +48,12 @@ class _Scales(NamedTuple):
 class BatchUnpacker(wiring.Component):
     """Writes a batch's samples and records, as values in Q8.16, into a half of the batch memory.
 
-    Samples and records may come from two memories, so that each has a thread of its own. NF4 codes are dequantised, a
-    word a cycle. All else, samples and raw records, is put together in one register of a word's size; where records
-    are raw, the threads take turns, a sample, then its record. Such a word waits while one of NF4 codes is written.
-    Where a word of a sample is loaded beside one of a record it waits only in the places that one takes in its row, and
-    scales have a thread of their own, up to two records ahead.
+    Samples and records may come from two memories; each has a thread. NF4 codes are dequantised, a word a cycle.
+    Samples and raw records are assembled in a register of a word. With raw records the threads alternate: a sample,
+    then its record. An assembled word waits while a dequantised word is written.
+
+    With `AdapterMapping.loads_apart` both words are written in a cycle, if they need different positions of their rows.
+    Scales then have a thread, up to two records ahead.
 
     Parameters
     ----------
@@ -63,15 +64,13 @@ class BatchUnpacker(wiring.Component):
     Attributes
     ----------
     load : In, `BatchLoad`
-        Begins a batch; `busy` until its last word has been written.
     samples : In stream of 128-bit beats
-        The batch's samples, one after the other; not used where no adapter takes the network's input.
+        Samples of the batch; unused if no adapter reads the sample.
     records : In stream of 128-bit beats
-        The batch's records; of one in NF4 first the scales, then the codes.
-    scales : In stream of 128-bit beats, where they are loaded beside codes
-        The scales, then, of all records of all batches.
+        Records of the batch; of an NF4 record first the scales, then the codes.
+    scales : In stream of 128-bit beats, with `loads_apart`
+        Scales of all records of all batches, in place of those in `records`.
     rows : Out, `BatchWrite`
-        Writes to the batch memory.
     """
 
     def __init__(self, mapping: AdapterMapping, batch: int) -> None:
@@ -85,12 +84,12 @@ class BatchUnpacker(wiring.Component):
                 "rows": Out(BatchWrite(mapping, batch)),
             }
         )
-        # the word that is put together from beats, whether it is complete, and whether it is a record's
+        # word assembled from beats; flags: complete, of a record
         self._assembled = [
             Signal(ACTIVATION, name=f"assembled{lane}", reset_less=True) for lane in range(mapping.lanes)
         ]
         self._full, self._from_record = Signal(), Signal()
-        # it may be replaced in this cycle; where records are raw, whose turn it is
+        # the word may be replaced in this cycle; with raw records, the record's turn
         self._room, self._record_turn = Signal(), Signal()
 
     def elaborate(self, platform: object) -> Module:
@@ -127,7 +126,7 @@ class BatchUnpacker(wiring.Component):
         record: tuple[Value, list[Value]],
         sample: tuple[Value, list[Value]],
     ) -> None:
-        """Write a decoded word, or else an assembled one; row and flags of the threads' next words are given."""
+        """Write a decoded word, or else an assembled word, with the row and flags of the threads' next words."""
         mapping, decoded, full = self.mapping, dequant.o.valid, self._full
         # an assembled word waits while decoded words are written
         m.d.comb += [self._room.eq(~full | ~decoded), written.eq(full & ~decoded)]
@@ -159,11 +158,11 @@ class BatchUnpacker(wiring.Component):
         record: tuple[Value, list[Value]],
         sample: tuple[Value, list[Value]],
     ) -> None:
-        """Write a decoded word, and an assembled one in places that are left, in a cycle or more; see `_write`."""
+        """Write a decoded word, and an assembled word to free positions, in a cycle or more; see `_write`."""
         mapping, decoded, full, from_record = self.mapping, dequant.o.valid, self._full, self._from_record
         (at_record, of_record), (at_sample, of_sample) = record, sample
         words = mapping.words_per_cycle
-        # places of the assembled word that are already written; beside decoded words it is a sample's
+        # written positions of the assembled word; only words of samples share a cycle with decoded words
         done = Signal(words)
         both = [one & other for one, other in zip(of_record[:words], of_sample[:words], strict=True)]
         m.d.comb += [written.eq(full & ~(decoded & (Cat(both) & ~done).any())), self._room.eq(~full | written)]
@@ -186,12 +185,12 @@ class BatchUnpacker(wiring.Component):
                 m.d.sync += row_words[number * mapping.lanes + lane].eq(value)
 
     def _record_places(self) -> list[tuple[int, bool]]:
-        """Places of a record's words in their rows, tensor by tensor."""
+        """Positions of a record's words in their rows, tensor by tensor."""
         words = self.mapping.words_per_cycle
         return [place for tensor in self.mapping.batch_words for place in _places(tensor, words)]
 
     def _samples(self, m: Module) -> Value:
-        """Assemble the words of samples; whether more of their beats are to come."""
+        """Assemble the words of samples; return whether more beats follow."""
         load, forward = self.load, self.mapping.forward
         per_beat = BYTES_PER_BEAT if forward.byte_inputs else WORDS_PER_BEAT
         per_word = self.mapping.lanes // per_beat
@@ -216,7 +215,7 @@ class BatchUnpacker(wiring.Component):
         return more
 
     def _records(self, m: Module, platform: object, dequant: Nf4Dequant) -> tuple[Value, Signal]:
-        """Decode or assemble the words of records; whether more beats are to come, and words in the dequantiser."""
+        """Decode or assemble the words of records; return whether more beats follow, and words in the dequantiser."""
         load, mapping = self.load, self.mapping
         words = sum(map(len, mapping.batch_words))
         slots = mapping.lanes // WORDS_PER_BEAT
@@ -237,7 +236,7 @@ class BatchUnpacker(wiring.Component):
         ]
         with m.If(load.start):
             m.d.sync += [left.eq(load.count - 1), more.eq(1), number.eq(0), word.eq(0), slot.eq(0)]
-            # scales of their own stream do not come before codes
+            # a separate stream of scales does not precede the codes
             m.d.sync += coding.eq(mapping.loads_apart)
         with m.If(take):
             with m.If(load.raw):
@@ -265,9 +264,9 @@ class BatchUnpacker(wiring.Component):
         return more, in_flight
 
     def _scales_ahead(self, m: Module, used: Value) -> tuple[_Scales, Value]:
-        """Store the scales of two records, each in a half of their memory; whether those of the next codes are there.
+        """Store the scales of two records, each in a half of the memory; return whether the next record's are complete.
 
-        `used` is high as the last codes of a record are taken.
+        `used` is high when the last codes of a record are taken.
         """
         last_beat, beats = self.mapping.scale_beats - 1, self.scales
         number = Signal(range(self.mapping.scale_beats + 1), name="scale_beat")
@@ -282,27 +281,26 @@ class BatchUnpacker(wiring.Component):
     def _row(
         self, m: Module, name: str, words: list[tuple[int, bool]], step: Value, skipped: int
     ) -> tuple[Value, list[Value]]:
-        """Row of a thread's next word; whether it is each of the row's further words, and which of them stay empty.
+        """Row of a thread's next word, with flags: the word's position after the first, and empty positions.
 
-        Where words are written apart it is instead the places that are written, from the first one on, with those that
-        stay empty; and flags are registers.
+        With `loads_apart` the flags are registers: the written positions, from the first on, and empty positions.
 
         Parameters
         ----------
         name : str
             Prefix of signals.
         words : list of (place, last)
-            Place in its row of each word of a sample that the thread writes, and whether it is the row's last one.
+            Position in its row of each of the thread's words of a sample, and a flag of the row's last word.
         step : Value
             The word is written.
         skipped : int
-            Rows of a sample before the thread's first one.
+            Rows of a sample before the thread's rows.
         """
         mapping, load = self.mapping, self.load
         number = Signal(range(max(len(words), 2)), name=f"{name}_word", reset_less=True)
         row = Signal(range(2 * self.batch * mapping.sample_rows), name=f"{name}_row", reset_less=True)
         further = mapping.words_per_cycle - 1
-        # named after the words there are in the row
+        # named after positions of the row
         names = ("end", *["first"][: self._apart], *_FURTHER[:further], *_FEWER[:further], "close")
         end, *flags, close = (Signal(name=f"{name}_{what}") for what in names)
         m.d.comb += end.eq(number == len(words) - 1)
@@ -326,7 +324,7 @@ class BatchUnpacker(wiring.Component):
     def _flags(
         self, m: Module, words: list[tuple[int, bool]], number: Value, domain: Any, flags: tuple[Signal, ...]
     ) -> None:
-        """Look up the flags of the word with a number, see `_row`; the last one says that it is its row's last one."""
+        """Set the flags of word `number`, see `_row`; the last flag marks the row's last word."""
         further = range(1, self.mapping.words_per_cycle)
         with m.Switch(number):
             for word, (place, last) in enumerate(words):
@@ -338,7 +336,7 @@ class BatchUnpacker(wiring.Component):
                         domain += flag.eq(value)
 
     def _assemble(self, m: Module, slot: Signal, beat: Value, values: int) -> None:
-        """Store a beat's values at their place of the assembled word; the first beat clears the rest."""
+        """Store a beat's values in the assembled word; the first beat clears the rest."""
         for lane, into in enumerate(self._assembled):
             part = beat.word_select(lane % values, BEAT_BITS // values)
             value = activation_of_byte(part) if values == BYTES_PER_BEAT else part[: ACTIVATION.width].as_signed()
@@ -356,7 +354,7 @@ class BatchUnpacker(wiring.Component):
         code: Value,
         word: Signal,
     ) -> None:
-        """Give each word of codes four neighbouring scales, and each lane the number of its scale."""
+        """Connect four consecutive scales to each word of codes, and the number of a scale to each lane."""
         mapping = self.mapping
         records = [word for words in mapping.batch_words for word in words]
         block = Signal(range(mapping.scales + 1))
@@ -376,7 +374,7 @@ class BatchUnpacker(wiring.Component):
             m.d.sync += codes.eq(self.records.payload)
         scales = []
         for number, bank in enumerate(banks):
-            # the last one has no block of the next turn
+            # the last bank never has a block of the next row
             following = number < block[:2] if number < SCALES - 1 else Const(0, 1)
             m.submodules[f"scales{number}"] = bank
             into, port = bank.write_port(), bank.read_port()
@@ -402,6 +400,6 @@ class BatchUnpacker(wiring.Component):
 
 
 def _places(words: tuple[Word, ...], words_per_cycle: int) -> list[tuple[int, bool]]:
-    """For each word of a tensor: its place in its row, and whether it is the row's last word."""
+    """Position in its row of each word of a tensor, and a flag of the row's last word."""
     places = [number % words_per_cycle for number in range(len(words))]
     return [(place, place == words_per_cycle - 1 or number == len(words) - 1) for number, place in enumerate(places)]

@@ -1,4 +1,4 @@
-"""Place of a value in the output memory: its address and column, from value to value of a stage's outputs."""
+"""Address and column in the output memory, from value to value of a stage's outputs."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -9,22 +9,22 @@ from ....golden.nn.array.stage_mapping import StageMapping
 
 
 class OutputPlace:
-    """Place of the next value: channel by channel, or, of a vector, across the columns.
+    """Address and column of the next value: channel by channel, or across the columns for a vector.
 
     Parameters
     ----------
     mapping : AdapterMapping
     outputs : StageOutputs
-        Where it is read.
+        Port of the output memory.
 
     Attributes
     ----------
     group : Signal
-        First address of the columns' present channels.
+        First address of the columns' current channels.
     vector : Signal
         The stage's outputs are a vector.
     wrapped : Signal
-        The column is the last one.
+        The column is the last.
     """
 
     def __init__(self, mapping: AdapterMapping, outputs: wiring.PureInterface) -> None:
@@ -33,7 +33,7 @@ class OutputPlace:
             Signal.like(outputs.address, name=name, reset_less=True) for name in ("start", "group", "address")
         )
         self.column = Signal(exact_log2(mapping.columns), reset_less=True)
-        # where two outputs were written at once: columns to the right one, and whether it is that one's turn
+        # with two outputs per write: columns to the right output, and its turn
         self._spreads = any(one.spread for one in mapping.forward.stages)
         self._spread, self._right = Signal.like(self.column, name="spread"), Signal(name="right", reset_less=True)
         self.wrapped, self.vector = Signal(), Signal()
@@ -44,7 +44,7 @@ class OutputPlace:
         m.d.comb += [self._outputs.address.eq(self.address), self._outputs.column.eq(column)]
 
     def load(self, m: Module, stage: StageMapping, blocks: int, values: int) -> None:
-        """Begin a stage of so many blocks, in the module's current condition."""
+        """Begin a stage, in the module's current condition."""
         m.d.comb += self.start.eq(stage.output)
         m.d.sync += [self.address.eq(stage.output), self.vector.eq(is_vector(stage, blocks, values))]
         if self._spreads:
@@ -57,7 +57,7 @@ class OutputPlace:
             m.d.sync += self._right.eq(0)
 
     def step(self, m: Module, last_value: Signal) -> None:
-        """Go to the next value, in the module's current condition; `last_value`: this one is its block's last."""
+        """Advance to the next value, in the module's current condition; `last_value` flags the end of a block."""
         with m.If(self.vector | last_value):
             m.d.sync += [self.column.eq(self.column + 1), self.wrapped.eq(self.column == self._columns - 2)]
         with m.If(self.vector):
@@ -71,17 +71,12 @@ class OutputPlace:
 
     @property
     def behind(self) -> Value:
-        """Address behind a block's last value."""
+        """Address after a block's last value."""
         return self.address + 1
 
 
 class PairPlace(OutputPlace):
-    """Place of the next two values, which are of one block; the second one does not count where it is beyond the end.
-
-    Parameters
-    ----------
-    mapping, outputs
-        As for `OutputPlace`; of `outputs` two values are read at once.
+    """Addresses and columns of the next two values of a block; the second is invalid beyond the block's end.
 
     Attributes
     ----------
@@ -92,7 +87,7 @@ class PairPlace(OutputPlace):
     def __init__(self, mapping: AdapterMapping, outputs: wiring.PureInterface) -> None:
         super().__init__(mapping, outputs)
         self.odd = Signal(reset_less=True)
-        # columns from the first value to the second; 0 where that is at the next address
+        # columns from the first value to the second; 0 if the second is at the next address
         self._apart = Signal.like(self.column, name="apart", reset_less=True)
 
     @property
@@ -110,7 +105,7 @@ class PairPlace(OutputPlace):
         ]
 
     def load(self, m: Module, stage: StageMapping, blocks: int, values: int) -> None:
-        """Begin a stage of so many blocks, in the module's current condition."""
+        """Begin a stage, in the module's current condition."""
         vector = is_vector(stage, blocks, values)
         m.d.comb += self.start.eq(stage.output)
         m.d.sync += [
@@ -125,7 +120,7 @@ class PairPlace(OutputPlace):
         m.d.sync += [self.column.eq(0), self.wrapped.eq(0)]
 
     def step(self, m: Module, last_value: Signal) -> None:
-        """Go to the next two values, in the module's current condition; `last_value`: these are their block's last."""
+        """Advance to the next two values, in the module's current condition; `last_value` flags the end of a block."""
         with m.If(self.vector):
             m.d.sync += [self.column.eq(self.column + 2), self.wrapped.eq(self.column == self._columns - 4)]
             m.d.sync += self.address.eq(self.address + self.wrapped)
@@ -137,10 +132,10 @@ class PairPlace(OutputPlace):
 
     @property
     def behind(self) -> Value:
-        """Address behind a block's last value."""
+        """Address after a block's last value."""
         return self.address + 1 + (self._below & ~self.odd)
 
 
 def is_vector(stage: StageMapping, blocks: int, values: int) -> bool:
-    """Whether a stage's outputs, so many blocks of so many values, are a vector."""
+    """Whether a stage's outputs, `blocks` of `values` each, are a vector."""
     return blocks * values == stage.channels and blocks == 1

@@ -1,4 +1,4 @@
-"""Record packer: a sample's record from the stages' outputs, block by block, in NF4 or in Q8.16, as beats."""
+"""Record packer: beats of a sample's record, in NF4 or Q8.16, from the stages' outputs block by block."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -13,25 +13,20 @@ from .word_packers import CodePacker, ValuePacker
 
 
 class RecordPacker(wiring.Component):
-    """Read the stages' outputs as they are filled, one value or two a cycle, and one cycle from stage to stage.
+    """Reads the stages' outputs as they are filled, `packed_at_once` values a cycle, a cycle from stage to stage.
 
-    Two are of one block: the last word of a block with an odd number of values has one.
-
-    Parameters
-    ----------
-    mapping : AdapterMapping
-        How many values are packed at once, `packed_at_once`.
+    Two values in a cycle belong to the same block; an odd block ends with a single value.
 
     Attributes
     ----------
-    raw : In, 1
-        The record is in Q8.16, four bytes a value; stays the same during a record.
+    raw : In(1)
+        The record is in Q8.16, four bytes a value; stable during a record.
     outputs : In, `StageOutputs`
-        From the forward engine; of all stages.
-    done : Out, 1
-        The record's last beat is made; it is on offer from the next cycle on.
+        Outputs of all stages, from the forward engine.
+    done : Out(1)
+        The record's last beat is on offer from the next cycle on.
     o : Out stream of beats
-        `AdapterMapping.record_beats` or `raw_beats` beats a record: the codes, then the scales; or the values.
+        `AdapterMapping.record_beats` or `raw_beats` beats a record: codes, then scales; or values.
     """
 
     def __init__(self, mapping: AdapterMapping) -> None:
@@ -74,7 +69,7 @@ class RecordPacker(wiring.Component):
     def _pairs(
         self, m: Module, quant: Nf4Quant, codes: CodePacker, words: ValuePacker, advance: Signal
     ) -> tuple[Signal, Signal]:
-        """Read two values a cycle, with a register behind the output memory; whether there are any, a block's last."""
+        """Read two values a cycle, with an output register; return flags of validity and of a block's end."""
         mapping, outputs, results = self.mapping, self.outputs, quant.o.payload
         fetched, fetched_last, place = Signal(), Signal(), PairPlace(mapping, outputs)
         last_value = self._fetch(m, place, fetched, fetched_last, advance)
@@ -104,9 +99,9 @@ class RecordPacker(wiring.Component):
         return valid, last
 
     def _fetch(self, m: Module, place: OutputPlace, valid: Signal, last: Signal, advance: Signal) -> Signal:
-        """Read a stage's values; whether those that are read now are their block's last.
+        """Read a stage's values; return the flag of a block's last values.
 
-        One state machine with the flags that keep `advance`, which comes late, out of its paths.
+        Flags computed a cycle ahead keep the late `advance` out of the paths of the state machine.
         """
         mapping, at_once = self.mapping, self.mapping.packed_at_once
         stage = Signal(range(len(mapping.forward.stages)))
@@ -115,7 +110,7 @@ class RecordPacker(wiring.Component):
         block, position = (
             Signal.like(like, name=name, reset_less=True) for name, like in (("block", count), ("position", length))
         )
-        # the value is its block's last, the block its tensor's
+        # last value of the block, last block of the tensor
         last_value, last_block = Signal(), Signal()
         clear = Signal(len(mapping.forward.stages))
         full = Signal(len(mapping.forward.stages))
@@ -162,7 +157,7 @@ class RecordPacker(wiring.Component):
                                     m.d.comb += clear[number].eq(1)
                         m.d.sync += stage.eq(Mux(stage == len(mapping.forward.stages) - 1, 0, stage + 1))
                         m.next = "WAIT"
-        # the first address of the columns' present channels; outside the states, as `advance` comes late
+        # first address of the columns' current channels; outside the states, as `advance` is late
         reading = fsm.ongoing("READ")
         with m.If(~reading | (advance & last_value & place.wrapped)):
             m.d.sync += place.group.eq(Mux(reading, place.behind, place.start))
@@ -170,5 +165,5 @@ class RecordPacker(wiring.Component):
 
 
 def longest_of(mapping: AdapterMapping) -> int:
-    """Return the number of values of the longest block."""
+    """Values of the longest block."""
     return max(length for _, length in mapping.blocks)

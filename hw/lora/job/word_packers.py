@@ -1,4 +1,4 @@
-"""Word packers: codes or values of a record, one or two a cycle, as beats of the words in which adapters take them."""
+"""Word packers: beats of the adapters' input words, from codes or values, one or two a cycle."""
 
 from typing import NamedTuple
 
@@ -14,20 +14,20 @@ from ...primitives.ram import ram
 
 
 class Taken(NamedTuple):
-    """Items that a packer takes in a cycle.
+    """Items taken in a cycle.
 
     Attributes
     ----------
     lane : Signal
-        Lane of the item, or of the first of two.
+        Lane of the first item.
     close, final : Value
-        It closes its word; it ends the record.
+        End of the word; end of the record.
     last : Value
-        It is a block's last.
+        End of a block.
     items : list of Value
-        Item for each lane with an even number, with an odd one; the same where one is taken a cycle.
+        Items for even and for odd lanes; a single entry in a packer of one item a cycle.
     two : Value or None
-        Two are taken: the next lane has one, too. None where one is taken a cycle.
+        Two items are taken, the second for the next lane; None in a packer of one item a cycle.
     """
 
     lane: Signal
@@ -38,38 +38,36 @@ class Taken(NamedTuple):
     two: Value | None
 
     def into(self, place: int, bits: int) -> Value:
-        """Whether an item goes into a place, of which there are 2^`bits` in what is written at once."""
+        """Whether an item goes to position `place` of the 2**`bits` positions of a write."""
         lane = self.lane if bits == len(self.lane) else self.lane[:bits]
         return lane == place if self.two is None or not place else (lane == place) | (self.two & (lane == place - 1))
 
 
 class WordPacker(wiring.Component):
-    """Find where a record's words end: after the last lane, with the last block that has room, and with a tensor.
+    """Ends words after the last lane, after `SCALES` blocks, and at the end of a tensor.
 
-    Where two items come at once and the first one is the last of what is written at once, it is taken alone, and the
-    second one in the next cycle.
+    If a pair of items crosses the end of a write, its items are taken in two cycles.
 
     Parameters
     ----------
     mapping : AdapterMapping
-        Its words, and how many items come at once.
     name : str
         Name of an item in the stream.
     item : Shape
     places : int
-        Items that are written at once: a word, or a beat of it.
+        Items of a write: a word, or a beat of a word.
     more : dict of str to Shape
-        What else belongs to the items.
+        Further members of the stream.
 
     Attributes
     ----------
     i : In stream of items
-        The items of a record, one after the other, with a bit `last` on a block's last one. Where they come two at
-        once there is the `second` one, and a bit `single`, only with `last`, if it does not count.
+        Items of a record; `last` on a block's last item. With `packed_at_once` = 2 also `second`, the second item, and
+        `single` with `last`, if `second` is invalid.
     o : Out stream of beats
-        Each word begins on a beat of its own.
-    done : Out, 1
-        The record's last beat is made, for one cycle; it is on offer from the next cycle on.
+        Each word begins a beat.
+    done : Out(1)
+        The record's last beat is on offer from the next cycle on; one cycle.
     """
 
     def __init__(
@@ -82,12 +80,12 @@ class WordPacker(wiring.Component):
         super().__init__({"i": In(stream.Signature(layout)), "o": Out(BEATS), "done": Out(1)})
 
     def _take(self, m: Module, taken: Signal, ready: Value) -> Taken:
-        """Take one item or two, `taken`, while `ready`."""
+        """Take one item or two while `ready`, and drive `taken`."""
         mapping, offered = self.mapping, self.i.payload
         lane, parts = Signal(range(mapping.lanes)), Signal(range(SCALES))
         counts = [count for count, _ in mapping.blocks]
         tensor = Signal(range(len(counts)))
-        # blocks left of the tensor, and whether this is its last
+        # remaining blocks of the tensor; the block is the last
         left, only = Signal(range(max(counts)), init=counts[0] - 1), Signal(init=counts[0] == 1)
         end, close, final = Signal(), Signal(), Signal()
         last, complete, items, following_lane, two = (
@@ -121,9 +119,9 @@ class WordPacker(wiring.Component):
         return Taken(lane, close, final, last, items, two)
 
     def _split(self, m: Module, taken: Signal, ready: Value, lane: Signal) -> tuple[Value, list[Value], Value]:
-        """Take two items at once, or one after the other; whether a block's last is taken, which ones, and both."""
+        """Take two items in a cycle or in two; return flags of a block's end and of a pair, and the items by lane."""
         offered, rest = self.i.payload, Signal()
-        # the first item of two is the last of what is written at once
+        # the pair crosses the end of a write
         apart, two, last = Signal(), Signal(), Signal()
         several = ~(offered.single | rest)
         at_end = lane[: self._bits].all()
@@ -141,7 +139,7 @@ class WordPacker(wiring.Component):
 
 
 class CodePacker(WordPacker):
-    """Pack NF4 codes into beats of 32, the first lowest, then all scales of the record. Ports: see `WordPacker`."""
+    """Packs NF4 codes into beats of 32, the first in the lowest bits, then all scales of the record."""
 
     def __init__(self, mapping: AdapterMapping) -> None:
         super().__init__(mapping, "code", unsigned(4), mapping.lanes, {"scale": unsigned(Q8_16.width - 1)})
@@ -169,7 +167,7 @@ class CodePacker(WordPacker):
         with m.If(taken):
             fresh = Signal()
             m.d.comb += fresh.eq(found.lane == 0)
-            # a narrow word is padded to the end of its beat
+            # a word narrower than a beat is padded
             for at in range(BEAT_BITS // 4):
                 with m.If(found.into(at, self._bits) if at < mapping.lanes else 0):
                     m.d.sync += word.word_select(at, 4).eq(found.items[at % len(found.items)])
@@ -188,13 +186,13 @@ class CodePacker(WordPacker):
         return m
 
     def _filled(self, row: Value) -> Value:
-        """The last beat of scales: places without one, which nothing has written, are zero."""
+        """Last beat of scales, with zeros at unused positions."""
         used = 32 * (sum(count for count, _ in self.mapping.blocks) % SCALES or SCALES)
         return Cat(row[:used], Const(0, BEAT_BITS - used))
 
 
 class ValuePacker(WordPacker):
-    """Pack values into beats of four, each in 32 bits; words are filled up with zeros. Ports: see `WordPacker`."""
+    """Packs values into beats of four, 32 bits each; words are padded with zeros."""
 
     def __init__(self, mapping: AdapterMapping) -> None:
         super().__init__(mapping, "value", signed(Q8_16.width), 4)
