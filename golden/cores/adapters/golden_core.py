@@ -1,4 +1,4 @@
-"""Golden model of the trainer of adapters: what all cores do that train them, whatever engine computes their passes."""
+"""Golden model of the trainer of adapters, for any engine."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class GoldenAdapters(GoldenCore[Spec]):
     Attributes
     ----------
     frozen : object
-        Network as the engine's images have it, once one has been loaded.
+        The loaded network; None before.
     adapters : Adapters or None
-        Adapters, once they have been loaded.
+        The loaded adapters.
     """
 
     frozen: Any
@@ -46,7 +46,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         self._forget()
 
     def recover(self) -> None:
-        """Begin with the first of the two halves of the scratch."""
+        """Return to the first half of the scratch."""
         self._half = 0
 
     def _forget(self) -> None:
@@ -66,7 +66,7 @@ class GoldenAdapters(GoldenCore[Spec]):
 
     @abstractmethod
     def new_cache(self, raw: bool, entries: int) -> ForwardCache:
-        """Empty cache of so many samples, in Q8.16 (`raw`) or in NF4."""
+        """Empty cache of `entries` samples, in Q8.16 (`raw`) or NF4."""
 
     def carry_out(self, command: Command, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
         """Carry out a command that is not refused."""
@@ -88,7 +88,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         return {}
 
     def cache(self, raw: bool, entries: int) -> ForwardCache | None:
-        """Forward cache with room for so many samples, with the records that there are."""
+        """Forward cache with room for `entries` samples, with the present records."""
         if self.spec.cache == "none":
             return None
         cache = self.new_cache(raw, entries)
@@ -104,7 +104,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         return cache
 
     def write_scratch(self, outputs: Sequence[Integers], settings: SettingValues, memory: CoreMemory) -> None:
-        """Write records of a batch past the cache, in Q8.16, to its half of the scratch; the next one has the other."""
+        """Write a batch's Q8.16 records to its half of the scratch, and change halves."""
         spec = self.spec
         if spec.cache != "chip":
             codec = self.new_cache(raw=True, entries=1).codec
@@ -117,7 +117,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         self._half ^= 1
 
     def _infer(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Run batches up to their gradients, as the core does, which count where they are clipped."""
+        """Run batches up to their gradients, as the core does: clipped gradients count."""
         job, batches, misses = self.job(1), 0, 0
         logits, order = settings["logits"], settings["order"]
         for count in _sizes(settings["samples_per_epoch"], settings["batch"]) * settings["epochs"]:
@@ -156,7 +156,7 @@ class _Tuning:
         self._batches = self._misses = 0
 
     def run(self) -> dict[str, int]:
-        """Run all epochs, or those up to an early stop; return the counters."""
+        """Run epochs up to the last or an early stop; return the counters."""
         settings, job, core = self._settings, self._job, self._core
         checked = settings["validation_samples"] if self._spec.validation else 0
         stop = EarlyStop(settings["stop_loss"], settings.get("patience", 0)) if self._stops else None
@@ -177,7 +177,7 @@ class _Tuning:
         return counters | ({"validation_loss": loss, "correct": correct} if self._spec.validation else {})
 
     def _batch(self, count: int, learns: bool) -> None:
-        """Run a batch of so many entries of the order list."""
+        """Run a batch of `count` entries of the sample schedule."""
         words, rate = self._entries(count, self._rates and learns)
         indices, labels = words & ((1 << LABEL_BIT) - 1), words >> LABEL_BIT
         entries, samples = self._settings["cache_entries"], []
@@ -209,7 +209,7 @@ class _Tuning:
             self._logits += image.size
 
     def _entries(self, count: int, has_rate: bool) -> tuple[Integers, int | None]:
-        """Read the words of a batch, and its rate."""
+        """Entries of a batch, and its rate."""
         words = _order_words(self._memory, self._order, count + has_rate)
         self._order += words.size * _WORD
         rate = int(words[count]) if has_rate else None
@@ -228,7 +228,7 @@ class _Tuning:
             self._memory.write(address, image)
 
     def _check_records(self, indices: Integers) -> None:
-        """Refuse records in memory that are not those that the core wrote."""
+        """Refuse records in memory that differ from the core's writes."""
         if self._cache is None or self._spec.cache != "dram":
             return
         for index in indices[self._cache.valid[indices]].tolist():
@@ -238,10 +238,9 @@ class _Tuning:
 
 
 def _order_words(memory: CoreMemory, address: int, count: int) -> Integers:
-    """Read so many words of an order list, and what fills the last beat."""
+    """Words of a sample schedule, up to the end of the last beat."""
     return memory.read(address, -(-count * _WORD // BEAT) * BEAT).view("<u4").astype(np.int64)
 
 
 def _sizes(samples: int, batch: int) -> list[int]:
-    """Samples of each batch of an epoch."""
     return [min(batch, samples - first) for first in range(0, samples, batch)]

@@ -1,4 +1,4 @@
-"""Commands, error codes, settings and counters of a core that trains adapters; its engine adds images that it loads."""
+"""Commands, error codes, settings and counters of a core that trains adapters; the engine adds its images."""
 
 from enum import IntEnum
 
@@ -36,7 +36,7 @@ class Error(IntEnum):
 
 
 JOBS = (Command.TUNE, Command.INFER)
-"""Commands that read samples."""
+"""Commands with samples."""
 RAW = RegisterField("raw", 0, 1, "the cache holds Q8.16 words and not NF4")
 WRITE_LOGITS = RegisterField("write_logits", 1, 1, "write logits while tuning")
 RATES = RegisterField("rates", 2, 1, "the order list has each batch's rate (generated with `rates`)")
@@ -51,9 +51,9 @@ def adapter_registers(name: str, *loaded: Address, early_stop: bool = False, val
     name : str
         Prefix in C.
     loaded : Address
-        Images that the engine loads, beside the adapters'.
+        Images of the engine, loaded by `Command.LOAD`.
     early_stop, validation : bool
-        With these, two registers more, and four more than those.
+        Add two registers, and four more.
     """
     settings: list[Setting] = [
         *loaded,

@@ -1,4 +1,4 @@
-"""Spec of a core that trains adapters: what its trainer adds to that of its engine."""
+"""Spec of a core that trains adapters: the trainer's part."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ WORD_MASK = (1 << 32) - 1
 
 
 class AdapterCoreSpec(CoreSpec):
-    """Trainer's part of the spec of a core with `adapter_registers`; its fields are declared by each core.
+    """Trainer's part of the spec of a core with `adapter_registers`; each core declares the fields.
 
     Attributes
     ----------
     batch : int
         Most samples of a batch, 2 to 256.
     cache_entries : int
-        Most samples in the cache; without a cache, most samples to tune with.
+        Most samples in the cache; without a cache, most samples of a tuning.
     cache : str
         Place of the forward cache: ``dram``, ``chip`` or ``none``.
     rates : bool
-        Each batch may have a learning rate of its own, in the order list.
+        The sample schedule may have a learning rate for each batch.
     early_stop : bool
-        The loss of each epoch is summed, and a tuning may end with one whose loss is small enough.
+        The core sums the loss of each epoch; a tuning may end at a small loss.
     validation : bool
-        With `early_stop`: each epoch may be followed by samples that are not learnt from.
+        With `early_stop`: validation samples may follow each epoch.
     ports : int
         AXI4 ports to the memory outside.
     """
@@ -67,7 +67,7 @@ class AdapterCoreSpec(CoreSpec):
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """As of any core; a further port has one of the images that come through all; records on the chip have none."""
+        """As of any core; `cache` and `samples` name further ports; records on the chip have no bus."""
         found = super().address_buses
         found |= {name: f"m_axi_gmem{port}" for port, name in enumerate(("cache", "samples")[: self.ports - 1], 1)}
         if self.cache == "chip":
@@ -76,7 +76,7 @@ class AdapterCoreSpec(CoreSpec):
 
     @property
     def cache_ram_beats(self) -> int:
-        """Beats of the cache RAM, 0 where the cache is outside; an inference keeps two batches in Q8.16 there."""
+        """Beats of the cache RAM on the chip, 0 without; an inference stores two batches in Q8.16 there."""
         if self.cache != "chip":
             return 0
         return max(self.cache_entries * self.sizes.record_beats, 2 * self.batch * self.sizes.raw_beats)
@@ -88,12 +88,12 @@ class AdapterCoreSpec(CoreSpec):
 
     @property
     def raw_modes(self) -> tuple[bool, ...]:
-        """Values of `mode.raw` that a tuning takes, the default first: records in NF4, in Q8.16, or either."""
+        """Allowed values of `mode.raw` in a tuning, the default first."""
         return {"dram": (False, True), "chip": (False,), "none": (True,)}[self.cache]
 
     @property
     def modes(self) -> int:
-        """Bits of `mode` that a job may have."""
+        """Allowed bits of `mode`."""
         optional = ((RATES, self.rates), (STOP, self.early_stop))
         return RAW.mask | WRITE_LOGITS.mask | sum(field.mask for field, there in optional if there)
 

@@ -1,1 +1,1 @@
-"""InstantFT: spec and registers."""
+"""InstantFT: spec, registers and golden model."""

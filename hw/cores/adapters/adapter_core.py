@@ -1,4 +1,4 @@
-"""A core that trains adapters: an engine's passes times a trainer, inside the shell."""
+"""Core that trains adapters: an engine's passes times the trainer, inside the shell."""
 
 from typing import Any, ClassVar
 
@@ -8,10 +8,7 @@ from .trainer import AdapterTrainer
 
 
 class AdapterCore(ShelledCore):
-    """Core of an `AdapterCoreSpec`, which names its engine; see `ShelledCore`.
-
-    A reset after a fault forgets the cache.
-    """
+    """Core of an `AdapterCoreSpec`; a subclass names its engine. A reset after a fault empties the cache."""
 
     passes: ClassVar[type[AdapterPasses]]
     """Passes of the engine."""

@@ -1,4 +1,4 @@
-"""Passes of an engine with adapters, as their trainer sees them: one interface."""
+"""Interface between the trainer of adapters and the passes of an engine."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from ..shelled_core import Monitor
 
 
 class AdapterPasses(ABC):
-    """Passes of an engine: three components of the trainer's module, and wires between them.
+    """Three components for the trainer's module, and their connections.
 
-    A new sample passes the frozen network once; its record goes to the cache. A batch is loaded from records and passes
-    the adapters forward and, where it is learnt from, backward.
+    A new sample passes the frozen network; its record goes to the cache. A batch is loaded from records, passes the
+    adapters forward and, in a training, backward.
     """
 
     sizes: RecordSizes
     """Sizes of images."""
     engine: Any
-    """Passes: `sample`, `hold`, `running`, `raw`, `record`, `record_done` for new samples; `labels`, `batch`, `show`,
-    `logits` for batches; `clipped`, and `gradient` where losses are summed. As of `hw.lora.engine.AdapterEngine`."""
+    """Passes. Ports of new samples: `sample`, `hold`, `running`, `raw`, `record`, `record_done`; of batches: `labels`,
+    `batch`, `show`, `logits`, and `gradient` with early stop; `clipped`. As in `hw.lora.engine.AdapterEngine`."""
     unpacker: Any
-    """Loads a batch into the engine: `load`, streams of beats `samples`, `records`, and `scales` where these have a
-    stream of their own. As of `hw.lora.job.batch_unpacker.BatchUnpacker`."""
+    """Load of a batch: `load` and the streams of beats `samples`, `records` and, with `RecordSizes.loads_apart`,
+    `scales`. As in `hw.lora.job.batch_unpacker.BatchUnpacker`."""
     transfer: Any
-    """Moves images of parameters: `load_frozen`, `load_adapters`, `save_adapters`, `address`, `done`, `read`, `write`.
-    As of `hw.lora.job.parameter_transfer.ParameterTransfer`."""
+    """Transfer of parameters: `load_frozen`, `load_adapters`, `save_adapters`, `address`, `done`, `read`, `write`.
+    As in `hw.lora.job.parameter_transfer.ParameterTransfer`."""
 
     @abstractmethod
     def __init__(self, spec: Any) -> None:
-        """Make the components for a core with this spec."""
+        """Components of a core."""
 
     @classmethod
     @abstractmethod
     def monitor_of(cls, spec: Any) -> Monitor:
-        """Monitor of the adapters of a core with this spec."""
+        """Monitor of a core's adapters."""
 
     @abstractmethod
     def connect(self, m: Module) -> None:
-        """Connect the three components with each other."""
+        """Connect the three components."""
 
     @abstractmethod
     def show(self, m: Module, monitor: Any) -> None:
-        """Show updates of the adapters: all of the monitor but `done` and `busy`."""
+        """Drive the monitor with updates of the adapters, except `done` and `busy`."""
 
     @abstractmethod
     def work(self, m: Module, computing: Value, coming: Value) -> dict[str, Value]:
-        """Whether each part of the core is at work, by the names in `CoreSpec.turns` and `CoreSpec.beside`.
+        """Activity of each part in `CoreSpec.turns` and `CoreSpec.beside`, by name.
 
         Parameters
         ----------
@@ -57,5 +57,5 @@ class AdapterPasses(ABC):
         computing : Value
             A batch is computed.
         coming : Value
-            A new sample comes in.
+            A new sample arrives.
         """

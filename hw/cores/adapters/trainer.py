@@ -1,4 +1,4 @@
-"""Trainer of adapters: an engine, the schedulers that feed it, and the memory system, behind the shell's interface."""
+"""Trainer of adapters: schedulers, memory system and an engine, behind the shell's interface."""
 
 from typing import Any
 
@@ -22,33 +22,32 @@ from ..shell import Control
 from .adapter_passes import AdapterPasses
 
 WRITES = ("records", "logits", "parameters")
-"""Requesters that write, the highest rank first."""
+"""Writing requesters, the highest rank first."""
 BEATS_AHEAD = 16
-"""Beats of a sample that are still to be taken as the next one is asked for."""
+"""Missing beats of a sample at which the next sample's read may be issued."""
 RECORDS_AHEAD = 4
-"""Record addresses that wait for their records."""
+"""Record addresses in the queue."""
 
 
 class AdapterTrainer(wiring.Component):
     """Tunes the adapters of a frozen network and infers with them, a command of `Command` at a time.
 
-    A new sample runs through the frozen network once and is recorded, or, without a cache, in each of its batches;
-    batches whose samples are all recorded are loaded and computed. Recording, loading a batch and computing the one
-    before overlap.
+    A new sample passes the frozen network once and is recorded; without a cache, in each of its batches. A batch with
+    complete records is loaded and computed. Recording, the load of a batch and the computation of the previous batch
+    overlap.
 
     Parameters
     ----------
     spec : AdapterCoreSpec
-        Its batches are read through all AXI4 ports, all else through the first one.
+        Batches are read through all AXI4 ports, all else through the first.
     passes : AdapterPasses
-        Of the engine.
+        Passes of the engine.
 
     Attributes
     ----------
     control : In, `Control`
-        The shell. Counters: batches computed, new samples, values saturated.
     reader0, writer0, reader1, writer1, ... : Out, `Read` and `Write`
-        AXI4 ports to the memory outside.
+        AXI4 ports to the external memory.
     monitor : Out, `Monitor`
         Updates of the adapters, and work of the parts.
     """
@@ -64,7 +63,7 @@ class AdapterTrainer(wiring.Component):
         )
         self.batches = BatchScheduler(sizes, spec.batch, address, self.cached, self.options, ports)
         self.logits = LogitWriter(sizes.logit_beats, address)
-        # requesters that read, the highest rank first
+        # reading requesters, the highest rank first
         records = ("scales", "records") if sizes.loads_apart else ("records",)
         batches = ("samples", *records)
         self.memory = MemorySystem(
@@ -73,7 +72,7 @@ class AdapterTrainer(wiring.Component):
             Error,
             on_chip=records if ram_beats else (),
             spread=batches if ports > 1 else (),
-            # what comes through several ports has its FIFO behind them
+            # reads through several ports have a FIFO after the interleaver
             buffered=("order", "new_samples", *(() if ports > 1 else ("samples", "records"))),
             ports=ports,
             registered=ports > 1,
@@ -124,7 +123,7 @@ class AdapterTrainer(wiring.Component):
         return m
 
     def _compute(self, m: Module, tune: Value) -> tuple[Value, Value]:
-        """Compute loaded batches one after the other, between new samples; whether one waits, and is computed."""
+        """Compute loaded batches in turn, between new samples; return whether a batch waits, and whether one runs."""
         engine, run, loaded = self.engine, self.engine.batch, self.batches.loaded
         batches_waiting, busy, show_done = Signal(2), Signal(), Signal()
         begin, half = Signal(), Signal()
@@ -159,7 +158,7 @@ class AdapterTrainer(wiring.Component):
         return batches_waiting != 0, busy
 
     def _of_half(self, m: Module, half: Value, value: Value, name: str) -> Value:
-        """Keep `value`, a member of loaded batches, for the batch in each half; `name` is its registers' prefix."""
+        """Member of the loaded batch in a half, kept in registers with the prefix `name`."""
         loaded = self.batches.loaded
         registers = [Signal.like(value, name=f"{name}{number}") for number in range(2)]
         with m.If(loaded.valid):
@@ -169,7 +168,7 @@ class AdapterTrainer(wiring.Component):
         return Mux(half, *reversed(registers))
 
     def _rate(self, m: Module, half: Value) -> Value:
-        """Learning rate of the batch in a half: the setting, or the batch's own."""
+        """Learning rate of the batch in a half: the setting, or the rate in the schedule."""
         settings = self.control.settings
         if not self.options.rates:
             return Value.cast(settings.rate)
@@ -205,9 +204,10 @@ class AdapterTrainer(wiring.Component):
             ]
 
     def _record(self, m: Module, records: Fifo, waiting: Value) -> Value:
-        """Run new samples through the frozen network, unless a batch waits; while one runs the next one comes in.
+        """Pass new samples through the frozen network, unless a batch waits; the next sample arrives meanwhile.
 
-        It is asked for a little before the one before has arrived: its beats are not to wait in front of others.
+        Its read is issued shortly before the previous sample has arrived: its beats must not block other reads. Returns
+        whether a sample arrives.
         """
         engine, new = self.engine, self.samples.new_sample
         m.d.comb += [
@@ -216,7 +216,7 @@ class AdapterTrainer(wiring.Component):
             records.i.valid.eq(new.start),
             records.i.payload.eq(beat_number(new.record)),
         ]
-        # beats of the sample that comes in, which are still to be taken
+        # missing beats of the arriving sample
         coming, left = Signal(), Signal(range(self.sizes.sample_beats + 1))
         m.d.sync += [
             coming.eq((coming | new.start) & ~engine.sample.done),
@@ -230,14 +230,14 @@ class AdapterTrainer(wiring.Component):
         return coming
 
     def _connect(self, m: Module, records: Fifo) -> None:
-        """The engine's inputs and results; a record's write command goes out with its first beat."""
+        """Connect the engine's inputs and results; a record's write command is issued with its first beat."""
         engine = self.engine
         wiring.connect(m, self.samples.batch, self.batches.batch)
         wiring.connect(m, self.batches.load, self.unpacker.load)
         wiring.connect(m, engine.logits, self.logits.i)
         wiring.connect(m, self.batches.label, engine.labels)
         self.passes.connect(m)
-        # until a record's first beat is there, others may write
+        # other requesters may write until a record's first beat is valid
         port, announced = self.memory.records_write, Signal()
         m.d.comb += [
             port.command.valid.eq(records.o.valid & engine.record.valid & ~announced & ~self.batches.settling),
@@ -275,13 +275,13 @@ class AdapterTrainer(wiring.Component):
         ]
 
     def _batch_read(self, m: Module, name: str, beats: stream.Interface, buffered: bool = True) -> stream.Interface:
-        """Give the beats that a requester reads, of several ports in the order of its commands, which are returned."""
+        """Connect the beats of a requester, with several ports in command order; return its stream of commands."""
         memory, sizes, ports = self.memory, self.sizes, self.spec.ports
         first: wiring.PureInterface = getattr(memory, f"{name}_read")
         if ports == 1:
             wiring.connect(m, first.beats, beats)
             return first.command
-        # of raw records, values; of others their scales or their codes
+        # a read of a record has its values, its scales or its codes
         records = max(sizes.raw_beats, sizes.code_beats, sizes.scale_beats)
         most = {"samples": sizes.sample_beats, "records": records, "scales": sizes.scale_beats}[name]
         m.submodules[f"{name}_interleave"] = both = ReadInterleave(ports, self.address, most, direct=True)
@@ -297,7 +297,7 @@ class AdapterTrainer(wiring.Component):
         return both.read.command
 
     def _job(self, m: Module, infer: Value, raw: Value) -> None:
-        """Give the job to the schedulers."""
+        """Connect the job to the schedulers."""
         control, settings = self.control, self.control.settings
         job = JobSettings(self.spec.batch, self.address, self.options).create()
         if self.options.stops:
@@ -318,7 +318,7 @@ class AdapterTrainer(wiring.Component):
         wiring.connect(m, job, self.samples.job, self.batches.job)
 
     def _commands(self, m: Module) -> None:
-        """Start each command where it belongs, and see its end."""
+        """Start each command, and detect its end."""
         control, settings, samples, transfer = self.control, self.control.settings, self.samples, self.transfer
         begins = {
             Command.FORGET: samples.forget,

@@ -1,4 +1,4 @@
-"""Passes on the array: a frozen network and its adapters on the chip, for the trainer of adapters."""
+"""Passes on the array, for the trainer of adapters: a frozen network and its adapters on the chip."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..shelled_core import Monitor
 
 
 class ArrayAdapterPasses(AdapterPasses):
-    """Passes of samples and batches, which take turns at one array."""
+    """Passes of samples and batches, alternately on one array."""
 
     engine: AdapterEngine
 
@@ -32,7 +32,7 @@ class ArrayAdapterPasses(AdapterPasses):
         return Monitor(spec.mapping.words_per_cycle, parts=len(spec.turns + spec.beside) if spec.monitor else 0)
 
     def connect(self, m: Module) -> None:
-        """Connect the engine's memories with what fills and reads them."""
+        """Connect the engine's memories to unpacker and transfer."""
         engine, transfer = self.engine, self.transfer
         wiring.connect(m, self.unpacker.rows, engine.rows)
         wiring.connect(m, transfer.parameters, engine.parameters)
@@ -40,7 +40,7 @@ class ArrayAdapterPasses(AdapterPasses):
         m.d.comb += transfer.clearing.eq(engine.clearing)
 
     def show(self, m: Module, monitor: Any) -> None:
-        """Show updates of the adapters."""
+        """Drive the monitor with updates of the adapters."""
         updates = self.engine.updates
         m.d.comb += [
             monitor.valid.eq(updates.write),
@@ -49,27 +49,27 @@ class ArrayAdapterPasses(AdapterPasses):
         ]
 
     def work(self, m: Module, computing: Value, coming: Value) -> dict[str, Value]:
-        """Whether each part is at work; the array does the work of one at most.
+        """Activity of each part; at most one of the first six, which use the array, is high.
 
         words, pauses
-            A new sample runs: a word of the frozen network goes into the array, or none does.
+            A new sample runs: cycles with and without a word into the array.
         forward, head
-            Of a batch: a row of the adapters goes into the array, or the gradients at their hidden values are awaited.
+            A batch before its hidden values' gradients: cycles with and without a row into the array.
         backward, update
-            Behind them: a row goes into the array, or none while gradients leave and parameters are updated.
+            A batch after these gradients: cycles with and without a row into the array.
         gradients
             Updated parameters are written.
         record
-            Outputs of a new sample are still to be packed.
+            Outputs of a new sample are not yet packed.
         sample
-            A new sample comes in.
+            A new sample arrives.
         load
-            The unpacker takes a beat of a sample, of a record, or of each.
+            The unpacker takes a beat of a sample, of a record, or of both.
         unpack
             Words are written to the batch memory.
         """
         engine, run, rows = self.engine, self.engine.batch, self.engine.backward.sequencer
-        # the batch's gradients at the hidden values are known
+        # the batch's gradients of hidden values are complete
         known = Signal()
         with m.If(run.labels_done):
             m.d.sync += known.eq(1)
