@@ -9,8 +9,9 @@ from enum import IntEnum
 
 from amaranth.hdl import Cat, Signal
 
+from ...golden.cores.core import Check
 from ...golden.cores.shell import Address, CoreRegisters, Counter, Setting
-from ...hw.cores.shell import DRAIN_CYCLES, RESET_CYCLES, RESET_DELAY, Check, Shell
+from ...hw.cores.shell import DRAIN_CYCLES, RESET_CYCLES, RESET_DELAY, Shell
 from ..formal.checker import Checker
 from ..formal.inside import parts_of, probe_of
 

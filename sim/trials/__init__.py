@@ -1,1 +1,1 @@
-"""Stress tests of compiled cores: short jobs on fault-injecting buses, commands near limits, also on faulty cores."""
+"""Stress tests of compiled cores, correct or faulty: short jobs on fault-injecting buses, commands near limits."""

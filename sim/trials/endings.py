@@ -45,7 +45,7 @@ def ending_findings(program: Path, spec: CoreSpec, endings: Iterable[Ending], mu
             core.run(command, **changed)
             ended = [0, core.error_address]
         except CoreError as problem:
-            ended = [problem.code, problem.address]
+            ended = [int(problem.code), problem.address]
         if ended != [error or 0, value]:
             findings.append(f"command {command} with {name}: {ended}, not {[int(error or 0), value]}")
 

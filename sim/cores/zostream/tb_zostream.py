@@ -10,13 +10,13 @@ import numpy as np
 from ....boards.cores.zostream.job import StreamTrainer
 from ....golden.cores.zostream.golden_core import GoldenZostream
 from ....golden.cores.zostream.random_network import RandomJob, random_images
-from ....golden.cores.zostream.registers import Command
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.rng.perturbation import POSITIONS
 from ....golden.stream.machine.cost_model import StepCost
 from ....golden.zo.split import Split
 from ...phase import Phase
 from ..recorded_phases import RecordedCore
+from ..zeroth_order_job import TrainingJob, training_phases
 
 BATCH, SAMPLES, LONGEST = 4, 6, 7
 CUT = 8
@@ -42,25 +42,14 @@ def scenario(spec: ZostreamSpec, rng: np.random.Generator, words: int) -> list[P
     base = int(rng.integers(1 << spec.address - 17)) << 12
     core = RecordedCore(spec, GoldenZostream(spec, networks), patience=round(4 * steps * work), base=base)
     host = StreamTrainer(core, spec)
-
-    def infer() -> None:
-        """Infer with samples and schedule of the last training."""
-        core.run(Command.INFER, logits=core.place(host.layout.logits(steps * BATCH)).device_address)
-
-    host.load(encoder.images)
+    inputs, settings = encoder.sentences, encoder.job.settings
     first, second = encoder.orders[:steps], encoder.orders[steps:]
-    trained = host.train(encoder.sentences, first, encoder.job.settings, position)
-    midway = core.last_wait, 1_000, 30_000
-    host.deltas()
-    phases = [core.phase(reset=True, midway=midway)]
-    host.train(encoder.sentences, second, encoder.job.settings, trained.position)
-    core.run(Command.SAVE_DELTAS)
-    infer()
-    phases.append(core.phase())
-    host.load(decoder.images)
-    rows = len(host.layout.rows), spec.generator.width
-    host.load_deltas(np.random.default_rng(steps).integers(-(1 << 24), 1 << 24, rows))
-    host.train(decoder.sentences, decoder.orders, decoder.job.settings, decoder.job.position)
-    core.run(Command.SAVE_DELTAS)
-    infer()
-    return [*phases, core.phase()]
+    rows = len(decoder.layout.rows), spec.generator.width
+    deltas = np.random.default_rng(steps).integers(-(1 << 24), 1 << 24, rows)
+    other = decoder.job.settings, decoder.job.position, deltas
+    jobs = (
+        TrainingJob(encoder.images, inputs, first, settings, position),
+        TrainingJob(encoder.images, inputs, second, settings),
+        TrainingJob(decoder.images, decoder.sentences, decoder.orders, *other),
+    )
+    return training_phases(core, host, jobs, steps * BATCH, (1_000, 30_000))

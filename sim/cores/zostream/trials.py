@@ -23,41 +23,30 @@ from ....golden.stream.machine.program import HEADER_BEATS
 from ....golden.zo.coefficient import LARGEST_BATCH, LARGEST_SHIFT
 from ....golden.zo.deltas import DELTA
 from ....golden.zo.job import ZerothOrderJob
-from ....golden.zo.memory_layout import StepOrder
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, Split
-from ....golden.zo.step_settings import StepSettings
 from ...compiled.playing import ShortJob
 from ...trials.contract import Ending, Trials, order_ending, told_address
 from ...trials.draws import between
 from ...trials.order_lists import step_entries
-from ..zeroth_order_job import TrainingJob
+from ..zeroth_order_job import StepVariation, TrainingJob
 from .wrong_inputs import wrong_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class StreamVariation:
+class StreamVariation(StepVariation):
     """Settings of a short zeroth-order job of a transformer.
 
     Parameters
     ----------
-    kind, gain, sensitive, every, first, cut, widths
+    kind, sensitive, every, first, cut, widths
         Network, see `random_images`; with a cut at `first` or below, activations at the cut are cached.
     lengths : tuple of int
         Tokens of each sentence; 0: the most for both sides.
-    sizes : tuple of int
-        Sentences of each step.
     perturbations, inner : int
         Perturbations of a step, or of its first part; of the second part for each of those.
-    rate, shift, eps_shift, scalars
-        See `StepOrder` and `StepSettings`.
-    start : int
-        Largest initial delta; 0: none are set.
-    late : bool
-        The job starts with one of the generator's last perturbations, so that the generator wraps.
     """
 
     kind: NetworkKind = "encoder"
-    gain: float = 1.0
     sensitive: int = 0
     every: int = 1
     first: int = 0
@@ -66,12 +55,7 @@ class StreamVariation:
     sizes: tuple[int, ...] = (3, 1)
     perturbations: int = 1
     inner: int = 1
-    rate: int = 40_000
     shift: int = 26
-    eps_shift: int = 10
-    scalars: bool = False
-    start: int = 0
-    late: bool = False
     widths: NetworkWidths = NARROW
 
 
@@ -92,13 +76,9 @@ def short_stream(spec: ZostreamSpec, seed: int, variation: StreamVariation | Non
     most, count = images.program.capacity // 2, len(wanted.lengths)
     sentences, labels = sentences_of(images, [one or most for one in wanted.lengths], rng)
     drawn = [rng.permutation(np.resize(np.arange(count), size)) for size in wanted.sizes]
-    steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
-    settings = StepSettings(
-        eps_shift=wanted.eps_shift,
-        shift=wanted.shift,
-        split=Split(0 if images.cached else images.cut, wanted.perturbations, wanted.inner),
-        scalars=wanted.scalars,
-    )
+    steps = wanted.steps(drawn, labels)
+    split = Split(0 if images.cached else images.cut, wanted.perturbations, wanted.inner)
+    settings = wanted.settings(split)
     rows, period = len(images.model.rows), min(spec.generator.period, POSITIONS)
     position = period - 1 - int(rng.integers(rows)) if wanted.late else int(rng.integers(1000))
     integers = ZerothOrderJob(images.model, spec.generator, settings, position)

@@ -10,7 +10,6 @@ from dataclasses import replace
 import numpy as np
 
 from ....boards.cores.zotrain.job import ZerothOrderTrainer
-from ....golden.cores.zeroth_order.registers import Command
 from ....golden.cores.zotrain.zotrain import ZotrainSpec
 from ....golden.fixed import Integers
 from ....golden.nn.arithmetic.random_parameters import random_parameters, random_samples
@@ -22,6 +21,7 @@ from ....golden.zo.network_model import NetworkModel
 from ....golden.zo.step_settings import StepSettings
 from ...phase import Phase
 from ..recorded_phases import RecordedCore
+from ..zeroth_order_job import TrainingJob, training_phases
 
 RATE = 2e-3
 """Learning rate of a mean loss."""
@@ -46,32 +46,17 @@ def scenario(spec: ZotrainSpec, rng: np.random.Generator, words: int) -> list[Ph
     base = int(rng.integers(1 << spec.address - 17)) << 12
     core = RecordedCore(spec, patience=20 * (beats + steps * step), base=base)
     host = ZerothOrderTrainer(core, spec)
-    jobs = [_orders(spec, steps, labels, rng) for _ in range(3)]
-
-    def infer() -> None:
-        """Infer with samples and schedule of the last training."""
-        core.run(Command.INFER, logits=core.place(host.layout.logits(steps * BATCH)).device_address)
-
-    host.load(frozen)
-    orders, settings = jobs[0]
-    trained = host.train(inputs, orders, settings, position)
+    (first, settings), (second, others), (third, last) = (_orders(spec, steps, labels, rng) for _ in range(3))
     # in the middle of a pass of the first steps
-    midway = core.last_wait, work, 3 * work
-    host.deltas()
-    phases = [core.phase(reset=True, midway=midway)]
-    orders, settings = jobs[1]
-    host.train(inputs, orders, settings, trained.position)
-    core.run(Command.SAVE_DELTAS)
-    infer()
-    phases.append(core.phase())
-    orders, settings = jobs[2]
-    largest, job = DELTA.maximum >> 6, ZerothOrderJob(NetworkModel(mapping, frozen), spec.source, settings)
-    job.total = rng.integers(-largest, largest, job.total.shape)
-    host.load_deltas(job.rows)
-    host.train(inputs, orders, replace(settings, eps_shift=7), 5)
-    core.run(Command.SAVE_DELTAS)
-    infer()
-    return [*phases, core.phase()]
+    midway = work, 3 * work
+    largest, integers = DELTA.maximum >> 6, ZerothOrderJob(NetworkModel(mapping, frozen), spec.source, last)
+    integers.total = rng.integers(-largest, largest, integers.total.shape)
+    jobs = (
+        TrainingJob(frozen, inputs, first, settings, position),
+        TrainingJob(frozen, inputs, second, others),
+        TrainingJob(frozen, inputs, third, replace(last, eps_shift=7), 5, integers.rows),
+    )
+    return training_phases(core, host, jobs, steps * BATCH, midway)
 
 
 def _orders(

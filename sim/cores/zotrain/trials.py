@@ -22,33 +22,23 @@ from ....golden.zo.memory_layout import LABEL_BIT, StepOrder
 from ....golden.zo.network_model import NetworkModel
 from ....golden.zo.scalars import LARGEST
 from ....golden.zo.split import MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, WHOLE, Split
-from ....golden.zo.step_settings import StepSettings
 from ...compiled.playing import ShortJob
 from ...trials.contract import Ending, Trials, order_ending, told_address
 from ...trials.draws import HALF, between, in_grains, samples_of
 from ...trials.order_lists import step_entries
-from ..zeroth_order_job import TrainingJob
+from ..zeroth_order_job import StepVariation, TrainingJob
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingVariation:
+class TrainingVariation(StepVariation):
     """Settings of a short zeroth-order job.
 
     Parameters
     ----------
     samples : int
-    sizes : tuple of int
-        Samples of each step.
-    gain : float
-        Scale of the network's parameters: from about 50 most activations are clipped.
-    rate, shift, eps_shift, split, scalars
-        See `StepOrder` and `StepSettings`.
-    start : int
-        Largest initial delta; 0: none are set.
+    split : Split
     grain : int
         Initial deltas are multiples of it.
-    late : bool
-        The job starts with one of the generator's last perturbations, so that the generator wraps.
     halves : bool
         Parameters are multiples of a half: in an inference without deltas every second sum of products lies half-way
         between two numbers of Q8.16.
@@ -58,16 +48,8 @@ class TrainingVariation:
     """
 
     samples: int = 6
-    sizes: tuple[int, ...] = (4, 1, 3)
-    gain: float = 1.0
-    rate: int = 40_000
-    shift: int = 24
-    eps_shift: int = 10
     split: Split = WHOLE
-    scalars: bool = False
-    start: int = 0
     grain: int = 1
-    late: bool = False
     halves: bool = False
     near: tuple[int, ...] = ()
 
@@ -79,13 +61,11 @@ def short_training(spec: ZotrainSpec, seed: int, variation: TrainingVariation | 
     labels = rng.integers(0, spec.labels, samples)
     drawn = [rng.integers(0, samples, size) for size in wanted.sizes]
     position = int(rng.integers(1000))
-    settings = StepSettings(
-        eps_shift=wanted.eps_shift, shift=wanted.shift, split=wanted.split, scalars=wanted.scalars, loss=spec.loss
-    )
+    settings = wanted.settings(wanted.split, spec.loss)
     frozen = random_parameters(network, rng, wanted.gain)
     frozen = in_grains(frozen, HALF if wanted.halves else 1)
     inputs = samples_of(network, spec.byte_inputs, samples, rng)
-    steps = [StepOrder(one, labels[one], wanted.rate + number) for number, one in enumerate(drawn)]
+    steps = wanted.steps(drawn, labels)
     position = period - 1 - position % 100 if wanted.late else position
     integers = ZerothOrderJob(NetworkModel(spec.mapping, frozen), spec.source, settings, position)
     if wanted.start:

@@ -46,7 +46,9 @@ CORES = {
 
 
 def core_on(device, spec):
-    return RecordingCore(spec.registers, device, device, device.interrupt, spec.signature)
+    core = RecordingCore.on(spec, device)
+    core.check_signature(spec.signature)
+    return core
 
 
 @pytest.mark.parametrize("name", CORES)
@@ -195,6 +197,24 @@ def test_the_first_difference_of_recordings_is_named():
     assert difference == f"command 2 of 2, {train.described}: byte 7 of records is {values}"
     refused = replace(train, error=("bad_index", 77))
     assert first_difference(golden, [golden[0], refused]).endswith("error is bad_index at 77, golden says nothing")
+
+
+def test_a_driver_takes_golden_by_name():
+    spec = small_cores.zotrain()
+    host = ZerothOrderTrainer(Core.on(spec, "golden"), spec)
+    frozen, inputs, steps = job_of(spec)
+    host.load(frozen)
+    trained = host.train(inputs, steps, StepSettings(shift=24), 0)
+    assert (trained.finished.cycles, trained.finished.counts["steps_done"]) == (0, 2)
+    with pytest.raises(UserError, match="device = 'rtl': 'golden', or an object with registers, memory and interrupt"):
+        Core.on(spec, "rtl")
+
+
+@pytest.mark.parametrize("call", ["fault", "fault_in", "fault_of_buffer", "reset_in", "waves"])
+def test_what_takes_a_bus_or_a_clock_is_refused(call):
+    device = GoldenDevice(small_cores.zotrain())
+    with pytest.raises(UserError, match="the golden core of zotrain has neither bus nor clock: simulate its RTL"):
+        getattr(device, call)(0, 1)
 
 
 def test_a_driver_refuses_the_golden_core_of_another_spec():
