@@ -1,6 +1,6 @@
 """Reserved words of Verilog, SystemVerilog and VHDL, and unique names.
 
-Yosys' child process imports this module, so it must not import Amaranth, which takes longer than most passes.
+Yosys' child process imports this module; importing Amaranth here would take longer than most passes.
 """
 
 from __future__ import annotations

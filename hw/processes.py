@@ -1,7 +1,7 @@
 """Child processes that end with the command: at a signal, an error or a time limit, including all descendants.
 
-Each child runs in its own process group, so that ``make`` and its compilers end together. A signal handler calls
-`stop`; threads that wait for a program or start one then get the same exception.
+Each child runs in a new process group, so ``make`` and all compilers end together. A signal handler calls
+`stop`; threads waiting for or starting a program then get the same exception.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def end(child: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer the exception of `stop` to the end of a block, within which it would lose a process or leave a lock taken.
+    """Defer the exception of `stop` to the end of a block, to lose no process and leave no lock taken.
 
     Blocking signals does not suffice: another thread receives them, and the main thread still runs their handler.
     """

@@ -1,7 +1,7 @@
 """Names of signals from the Python source, where Amaranth finds none.
 
 Amaranth reads a name from the bytecode instruction that stores a call's result. Tuple assignments, such as
-``write, read = Signal(), Signal()``, lists and arguments have no such instruction. Their names are found by the call's
+``write, read = Signal(), Signal()``, lists and arguments lack this instruction. Their names are found by the call's
 position in the source.
 """
 

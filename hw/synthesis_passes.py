@@ -65,7 +65,7 @@ def _addresses(memory: Any, ports: str, defined: dict[Any, Any]) -> set[tuple[An
 
 
 def _only_defined(cells: list[Any]) -> dict[Any, Any]:
-    """Sources, by output bit, of multiplexers between a signal and an undefined value, such as an unused address.
+    """Sources, by output bit, of multiplexers between a signal and an undefined value, e.g. an unused address.
 
     ``memory_libmap`` sees through them that two ports share an address.
     """

@@ -223,7 +223,7 @@ def _module_name(spec: Spec, top: str | None) -> str:
 
 
 def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
-    """Write Verilog with Yosys, and postprocess initial values, for which Yosys has no pass."""
+    """Write Verilog with Yosys, and postprocess initial values, as Yosys lacks a pass."""
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "design.il").write_text(text, encoding="utf-8")

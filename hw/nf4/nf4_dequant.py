@@ -1,4 +1,4 @@
-"""RTL of `nf4_dequant`: level times scale in one DSP per lane, rounded half to even."""
+"""RTL of `nf4_dequant`: level times scale in a DSP per lane, rounded half to even."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -14,7 +14,7 @@ from ..primitives.pipeline import Pipeline
 class Nf4Dequant(wiring.Component):
     """Convert NF4 codes to Q8.16, a word of lanes a cycle, `spec.latency` (4) cycles later.
 
-    One DSP per lane multiplies and rounds: product plus half a step, then the last bit cleared for a tie. All stages
+    A DSP per lane multiplies and rounds: product plus half a step, then the last bit cleared for a tie. All stages
     stall while the last stage is full and not accepted.
     """
 

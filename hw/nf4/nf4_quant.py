@@ -44,7 +44,7 @@ class Nf4Quant(wiring.Component):
         move, take_over = Signal(), Signal()
         thresholds, nearly_complete = self._thresholds(m, ends, take_over, derived)
 
-        # a block is due once its first value and its last threshold will arrive together
+        # a block is due once first value and last threshold will arrive together
         due, giving, out_of_values, first, remaining = Signal(), Signal(), Signal(init=1), Signal(2), Signal(bits)
         single = Signal(reset_less=True)
         with m.If(nearly_complete):
@@ -93,7 +93,7 @@ class Nf4Quant(wiring.Component):
         return m
 
     def _codes(self, m: Module, move: Value, word: Value, borders: list[Signal]) -> Value:
-        """Codes of a word, three cycles after its read."""
+        """Codes of a word, three cycles after the read."""
         codes: list[Value] = []
         for number in range(self.spec.values):
             name = "_of_second" if number else ""
@@ -110,7 +110,7 @@ class Nf4Quant(wiring.Component):
         return Cat(codes)
 
     def _take(self, m: Module, write: memory.WritePort, leave: Value, ends: Fifo) -> None:
-        """Store values; a cycle after a block's last value, enqueue its scale and its length less one."""
+        """Store values; a cycle after a block's last value, enqueue the block's scale and length less 1."""
         bits = self.spec.address_bits
         word = self.i.payload
         used, enter = Signal(bits + 1), Signal()
@@ -178,7 +178,7 @@ class Nf4Quant(wiring.Component):
         low_factor, low_constant, low_product, low = map(
             register, ("low_factor", "low_constant", "low_product", "low"), (wide, narrow, wide + narrow, wide + narrow)
         )
-        # the second DSP works a cycle later, as it adds the first DSP's sum
+        # the second DSP works a cycle later, to add the first DSP's sum
         high_factor, high_constant, high_product, total = map(
             register, ("high_factor", "high_constant", "high_product", "total"), (wide, narrow, wide + narrow, 48)
         )

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal, Value, signed
 
 
 def adder_tree(m: Module, values: Sequence[Value], name: str, reset_less: bool = True) -> Value:
-    """Exact sum of signed values, one set of operands a cycle.
+    """Exact sum of signed values, a set of operands a cycle.
 
     Parameters
     ----------

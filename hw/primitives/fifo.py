@@ -12,7 +12,7 @@ from .ram import ram
 
 
 class Fifo(wiring.Component):
-    """First-in first-out buffer between two streams: one payload a cycle in and out, latency two cycles.
+    """First-in first-out buffer between two streams: a payload a cycle in and out, latency two cycles.
 
     The ports behave cycle by cycle like ``amaranth.lib.fifo.SyncFIFOBuffered(depth=depth + 1)``, as the unit bench
     checks. Amaranth's FIFO compares counters for its flags and uses two carry chains for its level: more LUTs, often a

@@ -16,7 +16,7 @@ def mux_tree(index: Value, entries: Sequence[ValueLike]) -> Value:
     index : Value
         Unsigned; may have fewer bits if the upper entries are never selected.
     entries : sequence of ValueLike
-        At least one entry.
+        Not empty.
     """
     if len(index) == 0 or len(entries) == 1:
         return Value.cast(entries[0])

@@ -8,7 +8,7 @@ from amaranth.hdl import Module, ShapeLike, Signal, Value, signed
 def data_register(m: Module, port: Any, name: str = "") -> Any:
     """Register without reset that drives a port combinationally; a view for a view. The caller assigns the register.
 
-    The contents are valid only with a flag that has a reset. Assigned directly, the port itself would be a register
+    A flag with reset must qualify the contents. Assigned directly, the port itself would be a register
     with reset. The default name is the port's with ``_data``.
     """
     register = Signal(port.shape(), name=name or f"{Value.cast(port).name}_data", reset_less=True)

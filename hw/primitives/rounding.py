@@ -51,7 +51,7 @@ def saturate_to(value: Signal, widths: Mapping[int, Value]) -> tuple[Value, Valu
 
 
 class RoundSaturate(wiring.Component):
-    """Round half to even and saturate, one number a cycle, without handshake.
+    """Round half to even and saturate, a number a cycle, without handshake.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ class RoundSaturate(wiring.Component):
 
 
 class NoiseSaturate(wiring.Component):
-    """Round with random numbers and saturate, one number a cycle, without handshake.
+    """Round with random numbers and saturate, a number a cycle, without handshake.
 
     Attributes
     ----------

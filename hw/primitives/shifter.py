@@ -21,7 +21,7 @@ def shift_left(value: Value, places: Value) -> Value:
 
 
 class RoundingShifter(wiring.Component):
-    """Shift right, round half to even and saturate, one number a cycle, without handshake.
+    """Shift right, round half to even and saturate, a number a cycle, without handshake.
 
     Equivalent to `golden.fixed.shifted` with non-negative places, then `golden.fixed.narrow`.
 

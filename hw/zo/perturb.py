@@ -83,7 +83,7 @@ class Perturb(wiring.Component):
         return step, up
 
     def _add(self, weight: Value, step: Value, up: Value, minus: Value, active: Value) -> Value:
-        """``weight + sign * (step + up)`` in one carry chain: minus x is x inverted plus one."""
+        """``weight + sign * (step + up)`` in one carry chain: minus x is x inverted plus 1."""
         width = Q4_12.width + 1
         operand = (_extended(step, width) ^ minus.replicate(width)) & active.replicate(width)
         carry = active & (up ^ minus)

@@ -24,9 +24,9 @@ class Corrections(wiring.Component):
     valid : Out(1)
         The outputs below describe the next correction; held until `take`.
     lane : Out(spec.lane_bits)
-        Lane of its weight in the beat.
+        Lane of the corrected weight in the beat.
     value : Out(signed(16))
-        Its Q4.12 value.
+        Q4.12 value of the correction.
     last : Out(1)
         Last correction of its packet.
     rising : Out(1)
@@ -109,7 +109,7 @@ class Corrections(wiring.Component):
 
 
 class SparseAdd(wiring.Component):
-    """Add sparse corrections to a dense stream of weights, one beat and one correction a cycle.
+    """Add sparse corrections to a dense stream of weights, a beat and a correction a cycle.
 
     The latency is `spec.latency` (2). A beat with k corrections takes max(k, 1) cycles. Lanes share one adder through
     multiplexers. All stages stall while the last stage is full and not accepted.

@@ -12,7 +12,7 @@ from .perturb import Perturb
 class Tile(wiring.Component):
     """Perturb weights with generated numbers, a word a cycle, generator replays excepted.
 
-    Each weight word pairs with one generator word.
+    Each weight word pairs with a generator word.
     """
 
     def __init__(self, spec: TileSpec) -> None:

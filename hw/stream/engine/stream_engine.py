@@ -260,7 +260,7 @@ class StreamEngine(wiring.Component):
         self._choice.merge(m, memory.write, writes)
 
     def _operands_read(self, m: Module) -> Any:
-        """Register operand reads: reads of keys and rows wait for them, so the path is slow."""
+        """Register operand reads: they precede reads of keys and rows, so they start a long path."""
         read = self.memory.operands_read
         asked = read.signature.flip().create(path=("operands_asked",))
         m.d.comb += asked.ready.eq(~read.valid | read.ready)

@@ -83,7 +83,7 @@ class StepScheduler(OrderList):
         m.d.sync += self._stride.eq(self.sample_beats)
 
     def take_sample(self, m: Module, order: OrderPlace) -> None:
-        """Compute a sample's address, one index bit a cycle, without a DSP."""
+        """Compute a sample's address, an index bit a cycle, without a DSP."""
         index, stride = self._index, self._stride
         self.fail(m, order, order.bad_index, "BAD_INDEX")
         self.fail(m, order, ~order.bad_index & order.bad_label, "BAD_LABEL")
@@ -93,7 +93,7 @@ class StepScheduler(OrderList):
             m.next = "FETCH"
 
     def sample_states(self, m: Module, order: OrderPlace) -> None:
-        """Request a sample, deliver its label, and wait for its arrival."""
+        """Request a sample, deliver the label, and await the beats."""
         labels, fetches = self._labels, self._fetches
         with m.State("FETCH"):
             m.d.sync += self.sample_command.valid.eq(self.room & labels.i.ready & ~fetches)

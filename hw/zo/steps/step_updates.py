@@ -35,7 +35,7 @@ class UpdateWalk(data.StructLayout):
 
 
 class StepUpdates(wiring.Component):
-    """Store a step's coefficients, then issue its walks: before the cut with a sum, after the cut one per coefficient.
+    """Store a step's coefficients, then issue its walks: before the cut with a sum, after the cut per coefficient.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ class StepUpdates(wiring.Component):
         m.d.sync += [
             slope.eq(coefficient),
             odd.eq((slope & last_place).any() & mask[0]),
-            # add half less one, plus one if the last place is odd
+            # add half less an LSB, plus an LSB if the last place is odd
             rounded.eq((slope + mask[1:] + odd) & Cat(~mask, C(-1, signed(_WIDTH + 1 - len(mask))))),
         ]
         return saturate(rounded, _WIDTH), rounded[-1] != rounded[-2]
