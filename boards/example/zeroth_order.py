@@ -44,7 +44,7 @@ def zeroth_order_example(
     numbers: Mapping[str, int] = MappingProxyType({}),
     inference: Mapping[str, int] = MappingProxyType({}),
 ) -> Example:
-    """Play an example on golden.
+    """Play an example on golden. Longer than most functions: a third are its arguments.
 
     Parameters
     ----------

@@ -81,7 +81,8 @@ class ForwardPasses(ABC):
     rests: Value
     """All that was read has come, and all results are with the memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, spec: Any) -> None:
+        self.spec: Any = spec
         self.steps = Steps()
         # further ports of the trainer
         self.members: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""Passes of a streamed program: sentences, deltas and their generator, for the trainer by zeroth order."""
+"""Forward passes of a streamed program, with deltas and generator, for the trainer of zeroth order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,7 +37,7 @@ from .streamed_trainer import StreamedTrainer
 
 
 class StreamPasses(ForwardPasses):
-    """Passes of a program through an engine, of as many whole sentences as both sides of them have room for.
+    """Runs a program for passes of whole sentences, as many as fit on the chip with both perturbation signs.
 
     The samples of a pass are read, the engine runs the program, and the logits of both sides of each sentence go to the
     losses. Behind the last pass the deltas move.
@@ -50,8 +50,8 @@ class StreamPasses(ForwardPasses):
     delta_beats: Signal
 
     def __init__(self, spec: ZostreamSpec) -> None:
-        super().__init__()
-        self.spec, self.classes = spec, spec.classes
+        super().__init__(spec)
+        self.classes = spec.classes
         address, tokens, errors = reach(spec.address), spec.tokens, spec.registers.errors
         chunks = ChunkLayout(spec.lanes, spec.columns, spec.rows, spec.wide_rows)
         self.sequencer = ProgramSequencer(spec.sequencer)
@@ -98,8 +98,6 @@ class StreamPasses(ForwardPasses):
         """Port to the engine."""
         return self.trainer.engine
 
-    # -- wires -----------------------------------------------------------------------------------------------------
-
     def connect(self, m: Module, p1: Value, p2: Value) -> None:
         """Connect the parts with each other, with the engine and with the trainer."""
         self._connect_program(m)
@@ -121,7 +119,7 @@ class StreamPasses(ForwardPasses):
         ]
 
     def _connect_program(self, m: Module) -> None:
-        """Connect the program and the deltas with the engine, and show the deltas."""
+        """Connect program, deltas, engine and monitor."""
         program, sequencer, engine, deltas = self.program, self.sequencer, self.engine, self.deltas
         control, monitor = self.trainer.control, self.trainer.monitor
         wiring.connect(m, program.command, sequencer.command)
@@ -147,7 +145,6 @@ class StreamPasses(ForwardPasses):
         ]
 
     def _connect_passes(self, m: Module) -> None:
-        """Sentences of a pass, and their rows."""
         passes, samples, reader, engine = self.passes, self.samples, self.reader, self.engine
         wiring.connect(m, self._scheduler.sentence, passes.sentence)
         wiring.connect(m, samples.sentence, wiring.flipped(engine.sentence))
@@ -166,7 +163,7 @@ class StreamPasses(ForwardPasses):
         ]
 
     def _connect_stream(self, m: Module) -> None:
-        """Give the stream of weights its port; of two it takes both in turn, a block of the memory each."""
+        """Connect the stream of weights; with two ports its blocks alternate between them."""
         memory, asked = self.trainer.memory, wiring.flipped(self.engine.stream_read)
         wiring.connect(m, wiring.flipped(self.engine.corrections_read), memory.corrections_read)
         if self.spec.ports == 1:
@@ -180,7 +177,7 @@ class StreamPasses(ForwardPasses):
         wiring.connect(m, both.port1, memory.stream_read1)
 
     def _settings(self, m: Module, p1: Value, p2: Value) -> None:
-        """Connect settings, which stay the same during a command."""
+        """Connect settings, which are stable during a command."""
         control, settings, job = self.trainer.control, self.trainer.control.settings, self._scheduler.job
         updates, logits, program = self.trainer.updates, self.logits, self.program
         split, infer = self.cut, self.steps.infer
@@ -217,7 +214,7 @@ class StreamPasses(ForwardPasses):
         ]
 
     def _results(self, m: Module) -> None:
-        """Count what was clipped, and results that are still to come."""
+        """Count clipped values and outstanding results."""
         counts, slopes, engine = self.trainer.control.counts, self.trainer.slopes, self.engine
         # both sides are alike without a perturbation
         clipped = Mux(self.steps.infer, engine.clipped >> 1, engine.clipped)
@@ -229,7 +226,7 @@ class StreamPasses(ForwardPasses):
         ]
 
     def _load_samples(self, m: Module) -> None:
-        """Load the samples of a pass as soon as its sentences are known: also while deltas and offsets change.
+        """Load the samples of a pass once its sentences are known, while deltas and offsets still change.
 
         What passes the cut in a step is to be in the memory first.
         """
@@ -294,10 +291,7 @@ class StreamPasses(ForwardPasses):
         ]
         return reader.o, reader.o.payload.logit, reader.o.payload.last, written
 
-    # -- states ----------------------------------------------------------------------------------------------------
-
     def _rows(self, m: Module, kind: Kind, first: Value) -> None:
-        """Make a command for all rows of deltas of the first part, or of the last or only one."""
         command, program = self.deltas.command.payload, self.program
         m.d.comb += [
             command.kind.eq(kind),
@@ -306,7 +300,7 @@ class StreamPasses(ForwardPasses):
         ]
 
     def _command(self, m: Module, kind: Kind, following: str, first: Value | None = None) -> None:
-        """Give a command for all rows of deltas, in the current state, and go on with a state."""
+        """Give a command for all rows of deltas of a part, and go to a state."""
         command = self.deltas.command
         self._rows(m, kind, self.first if first is None else first)
         m.d.comb += command.valid.eq(1)
@@ -327,7 +321,7 @@ class StreamPasses(ForwardPasses):
         return begins
 
     def _check(self, m: Module) -> None:
-        """Find what is wrong with a command; in registers, as a command begins late and much waits for it."""
+        """Register the reasons for which the program refuses a command: the conditions are late."""
         control, program, settings = self.trainer.control, self.program, self.trainer.control.settings
         trains, save = control.command == Command.TRAIN, self.trainer.memory.deltas_write.command
         conditions = Signal(4, name="conditions")
@@ -386,7 +380,7 @@ class StreamPasses(ForwardPasses):
             m.d.sync += [self._asks_deltas.eq(loads), self.first.eq(0)]
 
     def _both(self, m: Module, state: str) -> None:
-        """End a command behind the last part's deltas; behind the first part's return to a state."""
+        """End a command after the last part's deltas; after the first part's return to a state."""
         with m.If(self.deltas.done):
             m.d.sync += self.first.eq(0)
             m.next = "END"
@@ -452,7 +446,7 @@ class StreamPasses(ForwardPasses):
             m.next = "POSITION"
 
     def _skip(self, m: Module, state: str, following: str, without: Value, mark: Value | int = 0) -> None:
-        """Skip the words of the generator behind a perturbation, but where they are none."""
+        """Skip the generator's words after a perturbation, if any."""
         command, gap = self.deltas.command, self.trainer.control.settings.gap
         with m.State(state):
             m.d.comb += [
@@ -500,6 +494,6 @@ class StreamPasses(ForwardPasses):
                 ended()
 
     def other_states(self, m: Module) -> None:
-        """Wait for the reset behind a fault."""
+        """Wait for the reset after a fault."""
         with m.State("FAILED"):
             pass

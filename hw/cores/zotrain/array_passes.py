@@ -52,8 +52,8 @@ class ArrayPasses(ForwardPasses):
     """Images are samples, parameters, deltas and states of the generator."""
 
     def __init__(self, spec: ZotrainSpec) -> None:
-        super().__init__()
-        self.spec, self.mapping = spec, spec.mapping
+        super().__init__(spec)
+        self.mapping = spec.mapping
         forward, generator = spec.mapping.forward, spec.source
         self.generator, self.numbers = generator_of(generator), PerturbationNumbers(generator, spec.parts)
         rows = spec.mapping.delta_rows
