@@ -31,7 +31,7 @@ class ResetTree(Elaboratable):
     Attributes
     ----------
     active : Signal
-        The first leaf: one cycle after `root`, high at power-up. The component is reset at the end of these high cycles.
+        The first leaf: one cycle after `root`, high at power-up. It resets the component at the end of high cycles.
     loads : list of int
         Loads of each leaf, once the tree is elaborated.
     """
