@@ -26,7 +26,7 @@ _WORD = 1 << 32
 _FIRST_ADDRESS = 0x0800_0000
 """Lowest address of a buffer; no other usual setting is as large."""
 _LIMITS = {1, 4, 12, 16, 62, 63, 64, 256}
-"""Limits of settings of all cores."""
+"""Limits of settings that every core has."""
 _STATUS, _ERROR = "status", ("error_address", "error_address_high")
 
 
