@@ -119,8 +119,8 @@ class Activation(ABC):
         """Outputs in Q8.16 of values in Q8.16."""
 
     @abstractmethod
-    def write_onnx(self, writer: OnnxWriter, source: str, number: int) -> str:
-        """Write layer `number`, which reads a tensor; return the name of its output."""
+    def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
+        """Write layer `number`, which reads one tensor; return the name of its output."""
 
     @property
     def unit(self) -> str:
@@ -284,7 +284,8 @@ class Relu(Activation):
         below = narrow(np.minimum(values, 0) * self.constant, Q8_16.fraction + SLOPE_FRACTION, Q8_16)
         return np.where(values < 0, below, np.minimum(values, limit))
 
-    def write_onnx(self, writer: OnnxWriter, source: str, number: int) -> str:
+    def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
+        (source,) = sources
         output, limit, least = f"layer_{number}", f"limit_{number}", ""
         if self.slope:
             source = writer.node("LeakyRelu", [source], output, alpha=self.slope)
@@ -333,8 +334,8 @@ class HardSwish(Activation):
         gate = divided(np.clip(values + GATE_OFFSET, 0, GATE_DIVISOR << Q8_16.fraction), GATE_DIVISOR)
         return narrow(values * gate, 2 * Q8_16.fraction, Q8_16)
 
-    def write_onnx(self, writer: OnnxWriter, source: str, number: int) -> str:
-        return writer.node("HardSwish", [source], f"layer_{number}")
+    def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
+        return writer.node("HardSwish", sources, f"layer_{number}")
 
 
 ACTIVATIONS: tuple[type[Activation], ...] = (Relu, HardSwish)

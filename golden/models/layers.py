@@ -1,10 +1,14 @@
-"""Layers of a network's description."""
+"""Layers of a network's description, each with its word in a network's text."""
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Self
 
-from .activations import Activation
+from .activations import ACTIVATIONS, Activation, OnnxWriter
 
 Shape = tuple[int, ...]
 """Shape of one sample: (channels, height, width) or (features,)."""
@@ -14,8 +18,32 @@ Sides = tuple[int, int, int, int]
 """Rows or columns on each side: top, bottom, left, right."""
 
 
+class _Layer(ABC):
+    """Layer with a word in a network's text, of which `words` are examples for messages."""
+
+    words: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def word(self) -> str:
+        """Text form, as `parsed` reads it."""
+
+    @classmethod
+    @abstractmethod
+    def parsed(cls, word: str) -> Self | None:
+        """Layer of a word of a network's text; None if it is another kind."""
+
+
+class _Unweighted(_Layer):
+    """Layer that ONNX has as a node without tensors."""
+
+    @abstractmethod
+    def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
+        """Write layer `number`, which reads tensors; return the name of its output."""
+
+
 @dataclass(frozen=True, init=False)
-class Convolution:
+class Convolution(_Layer):
     """2-D convolution with bias.
 
     Parameters
@@ -29,6 +57,8 @@ class Convolution:
     groups : int
         Groups of neighbouring channels: outputs of each read inputs of the same one. Divides inputs and outputs.
     """
+
+    words = "conv6k5p2s1g2 (channels, kernel, padding, stride, groups)"
 
     channels: int
     kernel: Pair
@@ -45,9 +75,19 @@ class Convolution:
         object.__setattr__(self, "padding", _sides(padding))
         object.__setattr__(self, "stride", _pair(stride))
 
+    @property
+    def word(self) -> str:
+        groups = f"g{self.groups}" if self.groups != 1 else ""
+        return f"conv{self.channels}k{_window(self.kernel, self.padding, self.stride, 1)}{groups}"
+
+    @classmethod
+    def parsed(cls, word: str) -> Self | None:
+        found = re.fullmatch(rf"conv(\d+)k{_WINDOW}(?:g(\d+))?", word)
+        return cls(int(found[1]), *_window_of(found, 2, 1), int(found[5] or "1")) if found else None
+
 
 @dataclass(frozen=True, init=False)
-class Depthwise:
+class Depthwise(_Layer):
     """Depthwise convolution with bias: one filter a channel. Of a vector, a factor and a bias for each feature.
 
     A batch norm that cannot be folded into the layer before it is one with a kernel of 1 x 1.
@@ -60,6 +100,8 @@ class Depthwise:
     stride : int or (rows, columns)
     """
 
+    words = "dw3p1 (depthwise)"
+
     kernel: Pair
     padding: Sides
     stride: Pair
@@ -69,21 +111,53 @@ class Depthwise:
         object.__setattr__(self, "padding", _sides(padding))
         object.__setattr__(self, "stride", _pair(stride))
 
+    @property
+    def word(self) -> str:
+        return f"dw{_window(self.kernel, self.padding, self.stride, 1)}"
+
+    @classmethod
+    def parsed(cls, word: str) -> Self | None:
+        found = re.fullmatch(f"dw{_WINDOW}", word)
+        return cls(*_window_of(found, 1, 1)) if found else None
+
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(_Layer):
     """Fully connected layer with bias."""
+
+    words = "fc10"
 
     features: int
 
+    @property
+    def word(self) -> str:
+        return f"fc{self.features}"
+
+    @classmethod
+    def parsed(cls, word: str) -> Self | None:
+        found = re.fullmatch(r"fc(\d+)", word)
+        return cls(int(found[1])) if found else None
+
+
+class _Plain(_Layer):
+    """Layer without numbers."""
+
+    word = ""
+
+    @classmethod
+    def parsed(cls, word: str) -> Self | None:
+        return cls() if word == cls.word else None
+
 
 @dataclass(frozen=True)
-class BatchNorm:
+class BatchNorm(_Plain):
     """Batch norm; must directly follow a layer with weights, into which it is folded."""
+
+    word = words = "norm"
 
 
 @dataclass(frozen=True, init=False)
-class MaxPool:
+class MaxPool(_Unweighted):
     """Max-pool; rows and columns that do not fill a window are dropped.
 
     Parameters
@@ -95,6 +169,8 @@ class MaxPool:
         Rows and columns of windows beyond the map, which do not count; less than the size.
     """
 
+    words = "pool2, pool3p1s2"
+
     size: Pair
     stride: Pair
     padding: Sides
@@ -104,9 +180,25 @@ class MaxPool:
         object.__setattr__(self, "stride", _pair(size if stride is None else stride))
         object.__setattr__(self, "padding", _sides(padding))
 
+    @property
+    def word(self) -> str:
+        return f"pool{_window(self.size, self.padding, self.stride, self.size)}"
+
+    @classmethod
+    def parsed(cls, word: str) -> Self | None:
+        found = re.fullmatch(f"pool{_WINDOW}", word)
+        if found is None:
+            return None
+        size, padding, stride = _window_of(found, 1, found[1])
+        return cls(size, stride, padding)
+
+    def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
+        window = {"kernel_shape": self.size, "strides": self.stride, "pads": onnx_pads(self.padding)}
+        return writer.node("MaxPool", sources, f"layer_{number}", **window)
+
 
 @dataclass(frozen=True, init=False)
-class AveragePool:
+class AveragePool(_Unweighted):
     """Average pool with the size as stride; rows and columns that do not fill a window are dropped.
 
     Parameters
@@ -114,6 +206,8 @@ class AveragePool:
     size : int or (height, width)
         That of the whole map for a global average.
     """
+
+    words = "avg2"
 
     size: Pair
 
@@ -130,26 +224,67 @@ class AveragePool:
         """Rows and columns of windows beyond the map: none."""
         return 0, 0, 0, 0
 
+    @property
+    def word(self) -> str:
+        return f"avg{_sized(self.size)}"
+
+    @classmethod
+    def parsed(cls, word: str) -> Self | None:
+        found = re.fullmatch(f"avg{_PAIR}", word)
+        return cls(_pair_of(found[1])) if found else None
+
+    def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
+        return writer.node("AveragePool", sources, f"layer_{number}", kernel_shape=self.size, strides=self.size)
+
 
 @dataclass(frozen=True)
-class Flatten:
+class Flatten(_Plain, _Unweighted):
     """Flatten (channels, height, width) to one vector, channels slowest."""
 
+    word = words = "flatten"
+
+    def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
+        return writer.node("Flatten", sources, f"layer_{number}", axis=1)
+
 
 @dataclass(frozen=True)
-class Add:
+class Add(_Plain, _Unweighted):
     """Sum of two tensors of equal shape, such as that behind a residual connection."""
 
+    word = "add"
+    words = "add@4,1 (layers it reads)"
+
+    def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
+        return writer.node("Add", sources, f"layer_{number}")
+
 
 @dataclass(frozen=True)
-class Concat:
+class Concat(_Plain, _Unweighted):
     """Concatenation of two or more tensors along their channels, or of vectors along their features."""
+
+    word = "cat"
+    words = "cat@4,1 (concatenation)"
+
+    def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
+        return writer.node("Concat", sources, f"layer_{number}", axis=1)
 
 
 Weighted = Convolution | Depthwise | Linear
 """Layers with weights, each of which begins a stage."""
 Pool = MaxPool | AveragePool
 Layer = Weighted | BatchNorm | Activation | Pool | Flatten | Add | Concat
+LAYERS: tuple[type[Layer], ...] = (
+    Convolution,
+    Depthwise,
+    *ACTIVATIONS,
+    MaxPool,
+    AveragePool,
+    Add,
+    Concat,
+    Flatten,
+    Linear,
+    BatchNorm,
+)
 
 
 def by(sizes: tuple[int, ...]) -> str:
@@ -163,3 +298,36 @@ def _pair(value: int | Pair) -> Pair:
 
 def _sides(value: int | Sides) -> Sides:
     return (value,) * 4 if isinstance(value, int) else value
+
+
+def onnx_pads(padding: Sides) -> list[int]:
+    """Sides in the order of ONNX."""
+    top, bottom, left, right = padding
+    return [top, left, bottom, right]
+
+
+_PAIR = r"(\d+(?:x\d+)?)"
+_WINDOW = rf"{_PAIR}(?:p(\d+(?:,\d+,\d+,\d+)?))?(?:s{_PAIR})?"
+
+
+def _sized(pair: Pair) -> str:
+    return str(pair[0]) if pair[0] == pair[1] else "x".join(map(str, pair))
+
+
+def _window(size: Pair, padding: Sides, stride: Pair, usual: int | Pair) -> str:
+    """Text of a window, without a padding of 0 and the usual stride."""
+    sides = str(padding[0]) if len(set(padding)) == 1 else ",".join(map(str, padding))
+    step = "" if stride == _pair(usual) else f"s{_sized(stride)}"
+    return _sized(size) + (f"p{sides}" if any(padding) else "") + step
+
+
+def _pair_of(text: str) -> Pair:
+    height, _, width = text.partition("x")
+    return int(height), int(width or height)
+
+
+def _window_of(found: re.Match[str], at: int, usual: object) -> tuple[Pair, int | Sides, Pair]:
+    """Size, padding and stride of a window from the groups of `_WINDOW`, which begin at number `at`."""
+    sides = [int(side) for side in (found[at + 1] or "0").split(",")]
+    padding = sides[0] if len(sides) == 1 else (sides[0], sides[1], sides[2], sides[3])
+    return _pair_of(found[at]), padding, _pair_of(found[at + 2] or str(usual))

@@ -12,34 +12,17 @@ from __future__ import annotations
 import re
 
 from ..errors import UserError
-from .activations import ACTIVATIONS, Activation, Relu, activation_from
-from .layers import (
-    Add,
-    AveragePool,
-    BatchNorm,
-    Concat,
-    Convolution,
-    Depthwise,
-    Flatten,
-    Layer,
-    Linear,
-    MaxPool,
-    Pair,
-    Sides,
-)
+from .activations import Relu
+from .layers import LAYERS, BatchNorm, Convolution, Flatten, Layer, Linear, MaxPool
 from .network import Network
 
-_GRAMMAR = (
-    "an input like 1x28x28 or 256, then conv6k5p2s1g2 (channels, kernel, padding, stride, groups), dw3p1 (depthwise), "
-    f"{', '.join(kind.words for kind in ACTIVATIONS)}, pool2, pool3p1s2, avg2, "
-    "add@4,1 (layers it reads), cat@4,1 (concatenation), flatten, fc10, norm"
-)
+_GRAMMAR = f"an input like 1x28x28 or 256, then {', '.join(kind.words for kind in LAYERS)}"
 
 
 def text_of(network: Network) -> str:
     """Format a network as text, without its name."""
     words = [
-        _word(layer) + ("" if read == (number - 1,) else "@" + ",".join(map(str, read)))
+        layer.word + ("" if read == (number - 1,) else "@" + ",".join(map(str, read)))
         for number, (layer, read) in enumerate(zip(network.layers, network.reads, strict=True))
     ]
     return " ".join(["x".join(map(str, network.input_shape)), *words])
@@ -68,82 +51,11 @@ def network_from(text: str) -> Network:
     return Network(text, tuple(map(int, shape.split("x"))), tuple(layers), tuple(sources))
 
 
-def _word(layer: Layer) -> str:
-    match layer:
-        case Convolution(channels, kernel, padding, stride, groups):
-            return f"conv{channels}k{_pair(kernel)}" + _window(padding, stride) + (f"g{groups}" if groups != 1 else "")
-        case Depthwise(kernel, padding, stride):
-            return f"dw{_pair(kernel)}" + _window(padding, stride)
-        case Linear(features):
-            return f"fc{features}"
-        case MaxPool(size, stride, padding):
-            return f"pool{_pair(size)}{_padding(padding)}" + ("" if stride == size else f"s{_pair(stride)}")
-        case AveragePool(size):
-            return f"avg{_pair(size)}"
-        case Activation():
-            return layer.word
-        case Flatten():
-            return "flatten"
-        case BatchNorm():
-            return "norm"
-        case Add():
-            return "add"
-        case Concat():
-            return "cat"
-
-
-def _pair(pair: Pair) -> str:
-    return str(pair[0]) if pair[0] == pair[1] else "x".join(map(str, pair))
-
-
-def _window(padding: Sides, stride: Pair) -> str:
-    return _padding(padding) + ("" if stride == (1, 1) else f"s{_pair(stride)}")
-
-
-def _padding(padding: Sides) -> str:
-    sides = str(padding[0]) if len(set(padding)) == 1 else ",".join(map(str, padding))
-    return f"p{sides}" if any(padding) else ""
-
-
-_PAIR = r"(\d+(?:x\d+)?)"
-_WINDOW = rf"{_PAIR}(?:p(\d+(?:,\d+,\d+,\d+)?))?(?:s{_PAIR})?"
-
-
 def _layer(title: str, word: str, text: str) -> Layer:
-    if found := re.fullmatch(rf"conv(\d+)k{_WINDOW}(?:g(\d+))?", title):
-        window = _pair_of(found[2]), _sides_of(found[3] or "0"), _pair_of(found[4] or "1")
-        return Convolution(int(found[1]), *window, int(found[5] or "1"))
-    if found := re.fullmatch(rf"dw{_WINDOW}", title):
-        return Depthwise(_pair_of(found[1]), _sides_of(found[2] or "0"), _pair_of(found[3] or "1"))
-    if found := re.fullmatch(r"fc(\d+)", title):
-        return Linear(int(found[1]))
-    if found := re.fullmatch(rf"pool{_WINDOW}", title):
-        return MaxPool(_pair_of(found[1]), _pair_of(found[3] or found[1]), _sides_of(found[2] or "0"))
-    if found := re.fullmatch(rf"avg{_PAIR}", title):
-        return AveragePool(_pair_of(found[1]))
-    if activation := activation_from(title):
-        return activation
-    plain: dict[str, Layer] = {
-        "flatten": Flatten(),
-        "norm": BatchNorm(),
-        "add": Add(),
-        "cat": Concat(),
-    }
-    if title not in plain:
-        raise UserError(f"{word!r} in {text!r} is not a layer: {_GRAMMAR}")
-    return plain[title]
-
-
-def _pair_of(text: str) -> Pair:
-    height, _, width = text.partition("x")
-    return int(height), int(width or height)
-
-
-def _sides_of(text: str) -> int | Sides:
-    if "," not in text:
-        return int(text)
-    top, bottom, left, right = map(int, text.split(","))
-    return top, bottom, left, right
+    for kind in LAYERS:
+        if layer := kind.parsed(title):
+            return layer
+    raise UserError(f"{word!r} in {text!r} is not a layer: {_GRAMMAR}")
 
 
 def _lenet5(name: str, channels: int, side: int, padding: int) -> Network:

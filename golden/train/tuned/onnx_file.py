@@ -12,20 +12,7 @@ from numpy.typing import NDArray
 
 from ...errors import UserError
 from ...files import whole
-from ...models.activations import Activation
-from ...models.layers import (
-    Add,
-    AveragePool,
-    Concat,
-    Convolution,
-    Depthwise,
-    Flatten,
-    Layer,
-    Linear,
-    MaxPool,
-    Sides,
-    Weighted,
-)
+from ...models.layers import BatchNorm, Convolution, Depthwise, Layer, Linear, Weighted, onnx_pads
 from ...models.names import unused
 from .network import TunedNetwork
 
@@ -45,8 +32,8 @@ def need_onnx() -> None:
 
 
 def save_onnx(tuned: TunedNetwork, path: Path) -> None:
-    with whole(path) as made:
-        made.write_bytes(model_of(tuned).SerializeToString(deterministic=True))
+    with whole(path) as temporary:
+        temporary.write_bytes(model_of(tuned).SerializeToString(deterministic=True))
 
 
 def model_of(tuned: TunedNetwork) -> onnx.ModelProto:
@@ -100,22 +87,10 @@ class _Writer:
 
     def _layer(self, number: int, layer: Layer, inputs: list[str]) -> str:
         """Write a layer; return the name of its output."""
-        output = f"layer_{number}"
-        match layer:
-            case Flatten():
-                return self.node("Flatten", inputs, output, axis=1)
-            case Add():
-                return self.node("Add", inputs, output)
-            case Concat():
-                return self.node("Concat", inputs, output, axis=1)
-            case Activation():
-                return layer.write_onnx(self, inputs[0], number)
-            case MaxPool(size, stride, padding):
-                return self.node("MaxPool", inputs, output, kernel_shape=size, strides=stride, pads=_pads(padding))
-            case AveragePool(size):
-                return self.node("AveragePool", inputs, output, kernel_shape=size, strides=size)
-        assert isinstance(layer, Weighted), "a network without batch norm"
-        return self._weighted(self._numbers.index(number), layer, inputs, output)
+        if isinstance(layer, Weighted):
+            return self._weighted(self._numbers.index(number), layer, inputs, f"layer_{number}")
+        assert not isinstance(layer, BatchNorm), "folded"
+        return layer.write_onnx(self, inputs, number)
 
     def _weighted(self, stage: int, layer: Weighted, inputs: list[str], output: str) -> str:
         """Write a layer with weights and its parallel adapter; return the name of the output."""
@@ -132,7 +107,7 @@ class _Writer:
             assert isinstance(layer, Convolution | Depthwise)
             weight = self._parameter(names.weight_name, folded.weight.astype(np.float32))
             groups = shapes.biases if isinstance(layer, Depthwise) else layer.groups
-            window = {"kernel_shape": layer.kernel, "strides": layer.stride, "pads": _pads(layer.padding)}
+            window = {"kernel_shape": layer.kernel, "strides": layer.stride, "pads": onnx_pads(layer.padding)}
             result = self.node("Conv", [*inputs, weight, bias], output, group=groups, **window)
         if not any(other.stage == stage and not other.skips for other in self._tuned.adapters):
             return result
@@ -150,16 +125,18 @@ class _Writer:
         hidden = self.node("Gemm", [flat, a], f"adapter_{stage}_hidden", transB=1)
         return self.node("Gemm", [hidden, b], f"adapter_{stage}", transB=1)
 
-    def node(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> str:
+    def node(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
         """Write a node; return the name of its output, changed if a tensor of the user's has the name."""
         output = self._unused(output)
-        self.nodes.append(self._made(kind, inputs, output, **given))
+        self.nodes.append(self._made(kind, inputs, output, **attributes))
         return output
 
-    def _made(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> Any:
+    def _made(self, kind: str, inputs: Sequence[str], output: str, **attributes: Any) -> Any:
         from onnx import helper
 
-        lists: dict[str, Any] = {name: list(one) if isinstance(one, tuple) else one for name, one in given.items()}
+        lists: dict[str, Any] = {
+            name: list(value) if isinstance(value, tuple) else value for name, value in attributes.items()
+        }
         return helper.make_node(kind, inputs, [output], output, **lists)
 
     def _parameter(self, name: str, values: NDArray[Any]) -> str:
@@ -177,8 +154,3 @@ class _Writer:
     def _unused(self, name: str) -> str:
         self._names.add(free := unused(name, self._names))
         return free
-
-
-def _pads(padding: Sides) -> list[int]:
-    top, bottom, left, right = padding
-    return [top, left, bottom, right]
