@@ -5,6 +5,7 @@ The source folder is the root of the project, so that links mean the same here a
 
 import importlib.metadata
 import inspect
+import json
 import re
 from pathlib import Path
 
@@ -138,18 +139,38 @@ class Wavedrom(Directive):
         return [nodes.raw("", f'<div class="wavedrom">{drawing}</div>', format="html")]
 
 
+def markdown_table(columns: list[str], rows: list[list[str]]) -> str:
+    """A Markdown table."""
+    cells = [" | ".join(cell.strip().replace("|", "\\|") for cell in row) for row in rows]
+    heading = [" | ".join(columns), "|".join("---" for _ in columns)]
+    return "".join(f"| {row} |\n" for row in heading + cells)
+
+
 def block_tables(name: str) -> str:
     """Describe a block by the tables that `fabtune list` prints, in Markdown."""
-    text = "\n## Parameters, ports and registers\n"
-    for columns, rows in tables(BLOCKS[name]()):
-        cells = [" | ".join(cell.strip().replace("|", "\\|") for cell in row) for row in rows]
-        heading = [" | ".join(columns), "|".join("---" for _ in columns)]
-        text += "\n" + "".join(f"| {row} |\n" for row in heading + cells)
-    return text
+    parts = (markdown_table(list(columns), list(rows)) for columns, rows in tables(BLOCKS[name]()))
+    return "\n## Parameters, ports and registers\n" + "".join(f"\n{table}" for table in parts)
+
+
+MEASUREMENT = re.compile(r"^```\{measurement\} ([\w-]+)\n```$", re.MULTILINE)
+"""A fence that stands for the table in `docs/measurements/NAME.json`."""
+
+
+def measurement(path: Path) -> str:
+    """Markdown of a measurement: title, command and commit, then the table."""
+    data = json.loads(path.read_text(encoding="utf-8"))
+    origin = [f"`{data['command']}`"] if data["command"] else []
+    origin += [f"commit {data['commit']}"] if data["commit"] else []
+    caption = f"**{data['title']}**" + (f" ({', '.join(origin)})" if origin else "")
+    rows = [["" if cell is None else str(cell) for cell in row] for row in data["rows"]]
+    return f"{caption}\n\n{markdown_table(data['columns'], rows)}"
 
 
 def complete(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Append what only the site has."""
+    """Insert measurements and append the parts that only the site has."""
+    for name in set(MEASUREMENT.findall(source[0])):
+        app.env.note_dependency(str(ROOT / "docs" / "measurements" / f"{name}.json"), docname=docname)
+    source[0] = MEASUREMENT.sub(lambda fence: measurement(ROOT / "docs/measurements" / f"{fence[1]}.json"), source[0])
     source[0] += ONLY_HERE.get(docname, "")
     name = docname.rpartition("/")[2]
     if docname.startswith("docs/blocks/") and name in BLOCKS:

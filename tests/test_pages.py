@@ -121,6 +121,56 @@ def test_readme_shows_commands_that_the_page_of_commands_has():
     assert "](docs/commands.md)" in (ROOT / "README.md").read_text()
 
 
+MEASUREMENT = re.compile(r"^```\{measurement\} ([\w-]+)\n```$", re.MULTILINE)
+"""A fence that the site replaces by the table in `docs/measurements/NAME.json`."""
+MEASUREMENTS = DOCS / "measurements"
+
+
+def measurement_faults(data):
+    """Errors in a measurement's form."""
+    faults = [] if list(data) == ["title", "command", "commit", "columns", "rows"] else [f"keys {list(data)}"]
+    faults += [key for key in ("title", "command", "commit") if not isinstance(data.get(key), str)]
+    if not re.fullmatch(r"([0-9a-f]{7,40})?", str(data.get("commit"))):
+        faults.append(f"commit {data.get('commit')}")
+    columns, rows = data.get("columns") or [], data.get("rows") or []
+    if not data.get("title") or not columns or not rows or not all(isinstance(name, str) for name in columns):
+        faults.append("empty title, columns or rows")
+    for number, row in enumerate(rows):
+        if len(row) != len(columns) or not all(cell is None or type(cell) in (str, int, float) for cell in row):
+            faults.append(f"row {number}")
+    return faults
+
+
+def test_measurements_have_one_form():
+    for path in sorted(MEASUREMENTS.glob("*")):
+        assert re.fullmatch(r"[\w-]+\.json", path.name), path.name
+        data = json.loads(path.read_text())
+        assert measurement_faults(data) == [], path.name
+        if data["command"].startswith("fabtune "):
+            parse(data["command"].removeprefix("fabtune "))
+
+
+def test_a_malformed_measurement_is_seen():
+    good = {"title": "t", "command": "", "commit": "", "columns": ["a", "b"], "rows": [["x", 1.5], [None, 2]]}
+    assert measurement_faults(good) == []
+    assert measurement_faults(good | {"rows": [["x"], [[], 1]]}) == ["row 0", "row 1"]
+    assert measurement_faults(good | {"commit": "main"}) == ["commit main"]
+    assert measurement_faults({"title": ""})
+
+
+def test_each_measurement_is_shown_and_linked():
+    shown = set()
+    for page in PAGES:
+        text = page.read_text()
+        for name in MEASUREMENT.findall(text):
+            assert re.search(rf"\]\([./\w]*measurements/{name}\.json\)", text), (
+                f"{page_id(page)}: no link to {name}.json"
+            )
+            shown.add(name)
+        assert text.count("```{measurement}") == len(MEASUREMENT.findall(text)), f"{page_id(page)}: a malformed fence"
+    assert shown == {path.stem for path in MEASUREMENTS.glob("*.json")}
+
+
 def drawings():
     spec = importlib.util.spec_from_file_location("diagrams", DOCS / "diagrams.py")
     module = importlib.util.module_from_spec(spec)
