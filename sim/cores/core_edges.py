@@ -1,21 +1,19 @@
-"""Edges of a core: its AXI4 ports and its registers' bus, proved on its own netlist without the engine.
+"""Edges of a core: its AXI4 ports and its register bus, proved on its own netlist without the engine.
 
-Kept are the core, its shell with the registers, its trainer's own logic, and the memory system, with small bursts and
-FIFOs. All other parts of the trainer are left out: what they drive is anything in every cycle, and so is what memories
-give. A behaviour of the whole core is one of what is left, with those signals as the parts drive them; so a rule that
-is proved here holds for the whole core, whatever network it is generated for. It is proved for small bursts and FIFOs,
-as all rules of the managers are.
+The netlist keeps the core, its shell with the registers, the trainer's own logic, and the memory system with small
+bursts and FIFOs. Outputs of all other parts of the trainer, and of memories, are free in every cycle. This
+over-approximates the whole core, so a proved rule holds for any network. Small bursts and FIFOs are those of all rules
+of the managers.
 
-Proved of each port: bursts are legal, held until they are taken, and no more are outstanding than there is room for;
-beats of a write are exactly those announced; after a fault no burst begins and those that have begun end; all of that
-with a memory that answers in any legal way, after any delay, with errors. Proved of the whole: where the core is not
-busy nothing is on offer or outstanding on any port, and so at the end of each command, at its interrupt, and up to the
-next command; the reset after a fault comes only when all ports are at rest. Proved of the registers' bus: one answer
-for each access, held until it is taken.
+Each port is proved with a memory that answers in any legal way, after any delay, with errors: bursts are legal, are
+held until accepted, and never exceed the limit of outstanding bursts; the beats of a write match its bursts; after a
+fault no burst starts and started ones end. The whole is proved to offer nothing and to have nothing outstanding on any
+port while the core is not busy, so at the end of each command, at its interrupt, and until the next command; and to
+reset after a fault only once all ports are at rest. The register bus answers each access once and holds the answer
+until it is accepted.
 
-Not looked at here, because it is proved of the parts: which beats a requester is given, if it asks as documented
-(`formal_memory_system` and the parts it names), and what the registers hold and answer (`formal_axi_registers`, which
-holds for the map of any core).
+Other proofs cover the beats of each requester (`formal_memory_system` and the proofs it names), and the contents and
+answers of registers (`formal_axi_registers`, for any register map).
 """
 
 from __future__ import annotations
@@ -31,30 +29,25 @@ from ..formal.inside import cleared_by, leave_out, parts_of, probe_of
 from .formal_memory_system import READER, WRITER, edges, idle
 
 _BUSY = next(item for item in SHELL if item.name == "status").field("busy").low
-"""Bit of the status: a command is running."""
+"""Status bit: a command is running."""
 _MOVING = ("RUN", "REST"), ("STOP", "DRAIN")
-"""States of the shell in which bursts may be outstanding: a command runs, or traffic ends."""
+"""States of the shell with outstanding bursts: a command runs, or traffic ends."""
 
 
 def shrink(core: Any, *inside: str) -> None:
-    """Give the ports of a core small bursts and FIFOs.
-
-    Parameters
-    ----------
-    core : ShelledCore
-    inside : str
-        The part of its trainer that has the memory system, if it is not the trainer itself; of parts the way to it.
+    """Give a core small bursts and FIFOs; `inside` is the path from its trainer to the submodule with the memory
+    system.
     """
     memory = trainer_of(core, *inside).memory
     memory.reader, memory.writer = READER, WRITER
 
 
 def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] = ()) -> None:
-    """Add the rules of a core's edges; parts of the trainer that are named in `keep` are kept, too.
+    """Add the rules of a core's edges; submodules of the trainer named in `keep` stay in the netlist.
 
-    Those of the AXI4 ports are rules of `formal_memory_system`. ``reader0_rest``, ``writer0_rest`` and so on: nothing
-    is on offer or outstanding on a port but in four states of the shell; ``at_rest``: it is in none of them as a
-    command ends, and while none runs. ``cleared``: nor is anything outstanding in the reset after a fault, which the
+    Rules of the AXI4 ports are those of `formal_memory_system`. ``reader0_rest``, ``writer0_rest`` and so on: nothing
+    is offered or outstanding on a port outside four states of the shell; ``at_rest``: the shell is in none of them at
+    the end of a command and while none runs. ``cleared``: nothing is outstanding in the reset after a fault, which the
     ports share. ``control_b_of_aw``, ``control_b_of_w``, ``control_r_words``: one answer for each access of the host.
     """
     # the reset that the checker has resets all in the same cycle
@@ -80,7 +73,7 @@ def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] 
 
 
 def trainer_of(core: Any, *inside: str) -> Any:
-    """Give the trainer inside the tree that resets it, or a part of it."""
+    """Give the trainer within its reset, or a submodule of the trainer."""
     found = parts_of(core).trainer.part
     for name in inside:
         found = parts_of(found)[name]

@@ -1,9 +1,9 @@
-"""Rules of `MemorySystem`: its AXI4 ports, its signs of rest, and its faults, whatever its requesters do.
+"""Rules of `MemorySystem`: its AXI4 ports, rest signals and faults, for arbitrary requesters.
 
-Nothing is assumed of the requesters: commands of any address and length, beats at any time, not even held. So the rules
-hold in each core. That each requester gets its own beats, in order, is put together from the proofs of the parts:
-`formal_read_arbiter`, `formal_write_arbiter`, `formal_axi_read`, `formal_axi_write`, `formal_fifo`; here a beat that a
-reader gives goes to one requester, and is not lost in between.
+Requesters may send commands of any address and length, and beats at any time without holding them, so the rules hold in
+each core. Each requester's beats and their order follow from `formal_read_arbiter`, `formal_write_arbiter`,
+`formal_axi_read`, `formal_axi_write` and `formal_fifo`; the rules here prove that each beat of a reader reaches exactly
+one requester.
 """
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ READS, WRITES = ("order", "bulk", "samples"), ("bulk", "logits")
 
 
 class Error(IntEnum):
-    """Error codes."""
-
     BAD_COMMAND = 1
     READ_SLVERR = 2
     READ_DECERR = 3
@@ -37,7 +35,7 @@ class Error(IntEnum):
 
 
 def part() -> MemorySystem:
-    """Make a memory system of one port and a RAM, whose requesters have more address bits than the port."""
+    """Make a memory system with one port and a RAM, whose requesters have more address bits than the port."""
     return MemorySystem(
         READS,
         WRITES,
@@ -69,7 +67,7 @@ def check(checker: Checker, part: MemorySystem) -> None:
 
 
 def _beats(checker: Checker) -> None:
-    """A beat that a reader gives goes to one requester's port, at once or through its FIFO."""
+    """Each beat of a reader goes to one requester's port, directly or through its FIFO."""
     parts = parts_of(checker.block)
     arbiters = {"order": parts.readers0, "samples": parts.readers0, "bulk": parts.ram_readers}
     for name, arbiter in arbiters.items():
@@ -84,9 +82,9 @@ def _beats(checker: Checker) -> None:
 
 
 def edges(checker: Checker, part: MemorySystem, rest: Value | int = 0) -> None:
-    """Add the rules of the AXI4 ports, and of `quiet`. Behind the first port nothing is written: ``writer1_silent``.
+    """Add the rules of the AXI4 ports, and of `quiet`; only the first port writes: ``writer1_silent``.
 
-    While `rest` nothing is on offer or outstanding: ``reader0_rest``, ``writer0_rest`` and so on.
+    While `rest`, nothing is offered or outstanding: ``reader0_rest``, ``writer0_rest`` and so on.
     """
     parts = parts_of(part)
     for port in range(part.ports):
@@ -105,20 +103,20 @@ def edges(checker: Checker, part: MemorySystem, rest: Value | int = 0) -> None:
 
 
 def idle(part: MemorySystem) -> Value:
-    """High while all managers of a memory system are idle: of the reads of each port, and of what is written."""
+    """High while all managers of a memory system are idle: those of each port's reads, and of the writes."""
     parts = parts_of(part)
     return Cat(parts.write0.idle, *(parts[f"read{port}"].idle for port in range(part.ports))).all()
 
 
 def _bad(checker: Checker, name: str) -> Signal:
-    """High a cycle after a bad response to a read."""
+    """High in the cycle after an error response to a read."""
     bad = Signal(name=f"{name}_bad")
     checker.m.d.sync += bad.eq(checker.moves(f"{name}_r") & checker.payload(f"{name}_r").response[1])
     return bad
 
 
 def _settled(checker: Checker, part: MemorySystem) -> None:
-    """Every command accepted in time was passed on, split, and each of its bursts answered; a cycle late."""
+    """Every command accepted in time was forwarded and split, and each of its bursts answered; a cycle late."""
     m, parts = checker.m, parts_of(checker.block)
     write, commands = parts.write0, parts.commands0
     passed = write.command.valid & write.command.ready
@@ -137,7 +135,7 @@ def _settled(checker: Checker, part: MemorySystem) -> None:
 
 
 def _faults(checker: Checker, part: MemorySystem) -> None:
-    """A manager's error is a fault in the next cycle, with its code and address, and the first one stays."""
+    """A manager's error is a fault in the next cycle, with its code and address; the first one stays."""
     m, parts, fault = checker.m, parts_of(checker.block), part.fault
     found = Signal(name="found")
     errors, true = [], []

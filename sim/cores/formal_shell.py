@@ -1,6 +1,6 @@
-"""Rules of the shell, with a trainer that does anything: its soft reset, the trainer's reset, answers of its bus.
+"""Rules of the shell with an arbitrary trainer: soft reset, the trainer's reset, answers of its bus.
 
-The core under the rules has an address, a setting with a reset value, and a counter; the rules are for any.
+The core here has an address, a setting with a reset value, and a counter; the rules hold for any core.
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ from ..formal.inside import parts_of, probe_of
 
 
 class Command(IntEnum):
-    """Commands of the core."""
-
     GO = 1
     REST = 2
 
 
 class Error(IntEnum):
-    """Error codes of the core."""
-
     BAD_COMMAND = 1
     BAD_ADDRESS = 2
     TOO_LONG = 3
@@ -51,13 +47,13 @@ def part() -> Shell:
 def check(checker: Checker, shell: Shell) -> None:
     """Add the rules.
 
-    ``reset_state``: in the cycle after a soft reset all is as after a reset. ``reset_kept``: it stays pending until
-    then. ``reset_busy``, ``reset_starts_nothing``: until then the core is busy, and starts no command. ``reset_ends``:
-    it does where no burst is outstanding. ``clear_begins``, ``abort_ends``, ``clear_ends``: the trainer is reset once
-    traffic was stopped and nothing was outstanding, goes on in reset without `abort`, and is left alone for a while
-    before the next command. ``held_at_rest``: where no command runs, no burst may begin. ``hold_begins``: without
-    `abort`, that begins once nothing was outstanding. ``bus_b_of_aw``, ``bus_b_of_w``, ``bus_r_words``: one answer for
-    each access of the host.
+    ``reset_state``: in the cycle after a soft reset all registers have their reset values. ``reset_kept``: the reset
+    stays pending until then. ``reset_busy``, ``reset_starts_nothing``: until then the core is busy and starts no
+    command. ``reset_ends``: it ends if no burst is outstanding. ``clear_begins``, ``abort_ends``, ``clear_ends``: the
+    trainer is reset once traffic has stopped and nothing is outstanding, stays in reset without `abort`, and is idle
+    for some cycles before the next command. ``held_at_rest``: while no command runs, no burst may start.
+    ``hold_begins``: without `abort`, holding starts once nothing is outstanding. ``bus_b_of_aw``, ``bus_b_of_w``,
+    ``bus_r_words``: one answer for each access of the host.
     """
     m, control, registers, idle = checker.m, shell.control, parts_of(shell).registers, probe_of(shell).state("IDLE")
     moves = {name: checker.moves(f"bus_{name}") for name in ("aw", "w", "b")}

@@ -28,7 +28,7 @@ class Ending:
     name : str
         What is at the limit.
     command : IntEnum, optional
-        By default `Trials.command`. It follows those of `Trials.loads` that come before it.
+        By default `Trials.command`. Those of `Trials.loads` before it run first.
     error : IntEnum, optional
         None without an error.
     value : int

@@ -1,4 +1,4 @@
-"""Sweep of `instantft`: adapters beside each stage, their outputs cached in NF4 or in Q8.16."""
+"""Sweep of `instantft`: adapters beside each stage, with stage outputs cached in NF4 or Q8.16."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ...sweep.design import Design, Workload, core_of
 from ...sweep.space import Point, Space
 
 SWEPT = {name: method for name, method in reversed(METHODS.items()) if method.skips and method.caches}
-"""Methods with an adapter beside each stage and a cache, in NF4 or in Q8.16."""
+"""Methods with an adapter beside each stage and a cache, in NF4 or Q8.16."""
 BATCH = 20
 
 
@@ -36,7 +36,7 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
     }
 
     def design(self, space: Space, point: Point, workload: Workload) -> Design:
-        """Build the core of a point and its training; its cache has an entry for each sample."""
+        """Build a point's core, with a cache entry for each sample, and its training."""
         given, samples = point.training, len(workload.task.tune)
         defaults = adapter_defaults(workload.network.name)
         method = str(given.get("method", DEFAULT))
@@ -56,17 +56,16 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
         return Design(spec, texts, AdapterSettings(method, "golden", epochs, batch, rate, spec.rank))
 
     def with_seed(self, training: AdapterSettings, seed: int) -> AdapterSettings:
-        """Make the training of a seed."""
         return replace(training, seed=seed)
 
     def accuracy(self, training: AdapterSettings, array: tuple[int, int], workload: Workload) -> float:
-        """Tune the adapters, whose result does not depend on the array."""
+        """Tune the adapters; the result does not depend on the array."""
         return tune(workload.network, workload.module, workload.task, training).accuracy_after
 
     def cycles(self, spec: InstantftSpec, training: AdapterSettings, samples: int) -> int:
-        """Count a new sample's words, then for each sample of each epoch what the core waits for.
+        """Count a new sample's words once, then the bottleneck of each sample of each epoch.
 
-        That is the rows of its adapters in both passes, or the beats of its record and input.
+        The bottleneck is the rows of its adapters in both passes, or the beats of its record and input.
         """
         mapping = spec.mapping
         record, read = _record_beats(spec, training), mapping.forward.sample_beats
@@ -77,7 +76,7 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
         return samples * mapping.forward.cycles + training.epochs * samples * known
 
     def dram_bytes(self, spec: InstantftSpec, training: AdapterSettings, samples: int) -> int:
-        """Count the bytes of parameters, adapters, samples, order and cache."""
+        """Count bytes of parameters, adapters, samples, schedule and cache."""
         mapping, batch = spec.mapping, training.batch
         beats = mapping.forward.frozen_beats + mapping.adapter_beats + samples * mapping.forward.sample_beats
         entries = [len(indices) for indices in np.split(np.arange(samples), range(batch, samples, batch))]
@@ -85,7 +84,6 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
         return BEAT * (beats + (1 if spec.cache == "chip" else samples * _record_beats(spec, training)))
 
     def tune_options(self, training: AdapterSettings, array: tuple[int, int]) -> list[str]:
-        """List the options of the adapters' training."""
         return ["--epochs", str(training.epochs), "--batch", str(training.batch), "--rank", str(training.rank)]
 
 

@@ -1,4 +1,4 @@
-"""Sweep of `zostream`: cycles and memory of a step of a transformer, by its shapes; nothing is trained."""
+"""Sweep of `zostream`: cycles and memory of a transformer's step, by its shapes; nothing is trained."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...sweep.space import Point, Space
 
 
 class ZostreamSweep(CoreSweep[ZostreamSpec, StepCost]):
-    """Designs of points of `zostream`, which run any transformer that has room."""
+    """Designs of points of `zostream`, which run any transformer that fits."""
 
     spec = ZostreamSpec
     training: ClassVar[dict[str, type]] = {"network": str, "model": str, "sentences": int, "tokens": int}
     not_swept: ClassVar[dict[str, str]] = {}
 
     def design(self, space: Space, point: Point, workload: ShapesWorkload) -> Design:
-        """Build the core of a point; refuse one that has no room for the transformer or its sentences."""
+        """Build a point's core; refuse one without room for the transformer or its sentences."""
         texts = texts_of(point.settings)
         spec = build(ZostreamSpec, texts, space.preset)
         assert isinstance(spec, ZostreamSpec)
@@ -35,11 +35,11 @@ class ZostreamSweep(CoreSweep[ZostreamSpec, StepCost]):
         return Design(spec, texts, cost, spec.lanes, spec.columns)
 
     def cycles(self, spec: ZostreamSpec, training: StepCost, samples: int) -> int:
-        """Count the cycles of a step by the cost model."""
+        """Cycles of a step by the cost model."""
         return round(training.cycles)
 
     def dram_bytes(self, spec: ZostreamSpec, training: StepCost, samples: int) -> int:
-        """Count the bytes of program, stream and tables, index, samples, deltas, state, logits, orders and records."""
+        """Bytes of program, stream and tables, index, samples, deltas, state, logits, schedules and records."""
         stream, program = spec.planned(training.transformer)
         layout, rows = spec.layout(program), token_beats(training.transformer.network.features)
         beats = program.image_beats + stream.beats + layout.delta_beats + layout.state_beats

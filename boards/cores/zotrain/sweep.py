@@ -1,4 +1,4 @@
-"""Sweep of `zotrain`, and of the parts of its generator of perturbations alone."""
+"""Sweep of `zotrain`, and of its perturbation generator's blocks alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GENERATOR = "generator."
 
 
 class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
-    """Designs of points of `zotrain`, or of a part of its generator that is trained on the array of a preset."""
+    """Designs of points of `zotrain`, or of a generator block trained on the array of a preset."""
 
     spec = ZotrainSpec
     training: ClassVar[dict[str, type]] = {"steps": int, "eps": float}
@@ -38,7 +38,7 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
     generators: ClassVar[dict[str, str]] = {"pezo": "", "scale": "scale.", "urng": "scale.urng."}
 
     def design(self, space: Space, point: Point, workload: Workload) -> Design:
-        """Build the block of a point and its training by zeroth order."""
+        """Build a point's block and its zeroth-order training."""
         make = self._of_generator if space.block in self.generators else self._of_core
         return make(space, point, workload)
 
@@ -74,28 +74,27 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
         return Design(spec, texts, training, whole.lanes, whole.columns)
 
     def with_seed(self, training: ZoSettings, seed: int) -> ZoSettings:
-        """Make the training of a seed."""
         return replace(training, schedule=replace(training.schedule, seed=seed))
 
     def accuracy(self, training: ZoSettings, array: tuple[int, int], workload: Workload) -> float:
-        """Run all steps on the array, in whose order parameters are perturbed."""
+        """Run all steps on the array, which sets the order of perturbed parameters."""
         network, module, task = workload.network, workload.module, workload.task
         return IntegerTuning(network, module, task, training, *array).run().accuracy_after
 
     def cycles(self, spec: ZotrainSpec, training: ZoSettings, samples: int) -> int:
-        """Count the words of both sides of each step."""
+        """Words of both sides of each step."""
         words = spec.mapping.forward.cycles
         return 2 * words * sum(len(indices) for indices in training.schedule.indices(samples))
 
     def dram_bytes(self, spec: ZotrainSpec, training: ZoSettings, samples: int) -> int:
-        """Count the bytes of parameters, samples, deltas, state, logits, orders and records."""
+        """Bytes of parameters, samples, deltas, state, logits, schedules and records."""
         layout, steps, batch = spec.layout, training.schedule.steps, min(training.schedule.batch, samples)
         beats = spec.mapping.forward.frozen_beats + samples * spec.mapping.forward.sample_beats
         beats += layout.delta_beats + layout.state_beats + layout.logit_beats
         return BEAT * (beats + steps * (layout.step_beats(batch) + layout.record_beats(batch)))
 
     def tune_options(self, training: ZoSettings, array: tuple[int, int]) -> list[str] | None:
-        """List the options of the training, on the first preset with the array that takes any network."""
+        """Options of the training, on the first preset with the array that takes any network."""
         presets = {name: one for name, one in ZotrainSpec.presets.items() if "columns" in one}
         arrays = {name: (one.get("lanes", 32), one["columns"]) for name, one in presets.items()}
         core = next((name for name, one in arrays.items() if one == array), None)

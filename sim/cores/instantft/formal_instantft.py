@@ -18,5 +18,4 @@ def part() -> Instantft:
 
 
 def check(checker: Checker, part: Instantft) -> None:
-    """Add the rules."""
     core_rules(checker, part)

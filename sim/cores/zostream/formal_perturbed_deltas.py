@@ -1,7 +1,7 @@
-"""Rules of `perturbed_deltas`: what is asked for passes as it is, and the generator's position follows its words.
+"""Rules of `perturbed_deltas`: requests pass unchanged, and the generator's position follows its words.
 
-Generator, deltas, the loader of states and the monitor are left out: what they give is open. So the rules hold for
-layers of any size, of which no simulation reaches the largest.
+Outputs of generator, deltas, loader of states and monitor are free. So the rules hold for layers of any size; no
+simulation reaches the largest.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def part() -> PerturbedDeltas:
 
 
 def check(checker: Checker, part: PerturbedDeltas) -> None:
-    """Add the rules: a command is offered, unchanged, until it is taken, and requests wait meanwhile."""
+    """Add the rules: a command is offered unchanged until it is accepted, and requests wait meanwhile."""
     m, own, request, inside = checker.m, part.command, part.request, probe_of(part)
     leave_out(checker, part)
     for name in ("offsets", "save"):  # those of the deltas, whose rules they have
@@ -61,7 +61,7 @@ def check(checker: Checker, part: PerturbedDeltas) -> None:
 
 
 def _position(checker: Checker, part: PerturbedDeltas, command: tuple[Any, Signal, Signal, Signal]) -> None:
-    """Count words that pass from generator to deltas, and follow its position, which the last one may send back."""
+    """Count words from generator to deltas, and follow the position, which the last word may send back."""
     m, generator, words = checker.m, part.generator, part.offsets_block.u
     given, waits, taken, started = command
     period, passes = part.spec.generator.period, words.valid & words.ready

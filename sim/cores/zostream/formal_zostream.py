@@ -1,7 +1,7 @@
-"""Rules of the edges of `zostream`, see `core_edges`, of where it writes, and of the programs that it runs.
+"""Rules of the edges of `zostream`, see `core_edges`, of its write addresses, and of the programs that it runs.
 
-Kept beside the memory system are what writes logits, and what has a program checked. A pass begins only
-with a program that was accepted; that it runs the instructions that were checked is a rule of `program_sequencer`.
+Beside the memory system, the netlist keeps the writer of logits and the check of programs. A pass starts only with an
+accepted program; `program_sequencer` has the rule that it runs the checked instructions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ def part() -> Zostream:
 
 
 def check(checker: Checker, part: Zostream) -> None:
-    """Add the rules."""
     core_rules(checker, part, _INSIDE, keep=("program", "logits"))
     trainer = trainer_of(part, _INSIDE)
     with cleared_by(checker, parts_of(part).trainer.active):
@@ -41,10 +40,10 @@ def check(checker: Checker, part: Zostream) -> None:
 
 
 def _writes(checker: Checker, trainer: Any) -> None:
-    """Logits, and what passes a cut, are written each behind the one before, from where the writer began; deltas whole.
+    """Logits, and activations at a cut, are written in sequence from the writer's start; deltas are written whole.
 
-    Logits begin at the address of their register, and what passes a cut at its sample's place in the cache. What the
-    memory system writes is what these commands say, as its parts' rules have it.
+    Logits start at the address in their register, activations at the cut at their sample's cache slot. The memory
+    system's own rules say that it writes as commanded.
     """
     m, control, memory, writer = checker.m, trainer.control, trainer.memory, trainer.passes.logits
     logits, passes, infer = memory.logits_write.command, trainer.passes, trainer.steps.infer
@@ -95,7 +94,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
 
 
 def _programs(checker: Checker, trainer: Any) -> None:
-    """Only a program that was accepted is run; a refused one has its reason as the code."""
+    """Only an accepted program runs; the error code of a refused one is its reason."""
     program, engine = trainer.passes.program, trainer.engine
     looks, fails, idle, runs = (probe_of(program).state(name) for name in ("LOOK", "FAILED", "IDLE", "RUN"))
     checker.lemma("valid_at_rest", ~program.valid | idle | runs)

@@ -18,5 +18,4 @@ def part() -> Zotrain:
 
 
 def check(checker: Checker, part: Zotrain) -> None:
-    """Add the rules."""
     core_rules(checker, part)
