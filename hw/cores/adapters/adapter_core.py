@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 
 from ..shelled_core import ShelledCore
 from .adapter_passes import AdapterPasses
-from .trainer import AdapterTrainer
+from .adapter_trainer import AdapterTrainer
 
 
 class AdapterCore(ShelledCore):

@@ -13,7 +13,7 @@ from fabtune.golden.cores.adapters.registers import RAW, WRITE_LOGITS, Command, 
 from fabtune.golden.cores.shell import Address
 from fabtune.hw.axi.memory_port import ReadPort, WritePort
 from fabtune.hw.cores.adapters.adapter_passes import AdapterPasses
-from fabtune.hw.cores.adapters.trainer import AdapterTrainer
+from fabtune.hw.cores.adapters.adapter_trainer import AdapterTrainer
 from fabtune.hw.cores.shelled_core import Monitor
 from fabtune.hw.lora.job_interfaces import BatchLoad, BatchRun, LabelWrite
 from fabtune.hw.nn.interfaces import BEATS, LOGIT, SampleInput
