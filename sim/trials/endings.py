@@ -13,6 +13,9 @@ from ..compiled.session import Bytes
 from .contract import Ending, trials_of
 from .refusals import LIMIT, usual_settings
 
+_POLLS = 4
+"""Interrupts after which a command that has not ended hangs: a faulty core may raise them forever."""
+
 
 def ending_findings(program: Path, spec: CoreSpec, endings: Iterable[Ending], mutant: int = 0) -> list[str]:
     """Run commands on a compiled core and describe those that end unexpectedly.
@@ -42,7 +45,7 @@ def ending_findings(program: Path, spec: CoreSpec, endings: Iterable[Ending], mu
         changed = dict(settings.items() - written.items())
         written.update(changed)
         try:
-            core.run(command, **changed)
+            core.run(command, polls=_POLLS, **changed)
             ended = [0, core.error_address]
         except CoreError as problem:
             ended = [int(problem.code), problem.address]
