@@ -81,6 +81,8 @@ class RandomModule(nn.Module):
             return functional.relu(x, inplace=bool(back % 2)) if back < 3 else functional.relu6(x)
         if kind == "leaky":
             return functional.leaky_relu(x, 0.01 + back / 8)
+        if kind == "swish":
+            return functional.hardswish(x, inplace=bool(back % 2))
         if kind == "pool" and x.shape[-1] >= 2:
             return largest(x, 2, 1 + back % 2)
         if kind == "padded" and x.shape[-1] >= 2:
@@ -115,7 +117,7 @@ class RandomModule(nn.Module):
 
 LAYERS = (
     *("conv", "conv", "groups", "depthwise", "norm", "relu", "relu", "leaky", "add", "pool", "padded", "average"),
-    *("dropout", "bias", "bias", "swapped", "viewed", "join"),
+    *("dropout", "bias", "bias", "swapped", "swish", "viewed", "join"),
 )
 KINDS = st.one_of(*[st.sampled_from(LAYERS)] * 7, st.sampled_from(sorted(UNKNOWN)))
 STEP = st.tuples(KINDS, st.integers(0, 3), st.sampled_from([1, 3]), st.sampled_from([1, 1, 2]), st.booleans())
@@ -129,7 +131,7 @@ def bound(network, parameters, integers, inputs):
     """Error bound of the golden logits: each rounding, times the weights after it; and the float logits.
 
     Weights and biases are off by at most 2**-13, samples, sums and averages by 2**-17. ReLU and max-pool add no error;
-    a leaky ReLU rounds once more, with its slope off by at most 2**-17.
+    a leaky ReLU rounds once more, with its slope off by at most 2**-17, and a hard-swish enlarges errors.
     """
     half_weight, half_value = 2.0**-13, 2.0**-17
     values, errors = [inputs], [np.full_like(inputs, half_value)]
@@ -146,9 +148,9 @@ def bound(network, parameters, integers, inputs):
             off += torch.from_numpy(side_by_side(errors, stage.residual)).reshape(off.shape)
         off += half_value
         if stage.activation:
-            slope = stage.activation.slope
-            off += bool(slope) * (half_value + found.abs() * half_value)
-            found = functional.leaky_relu(found, slope).clamp(max=stage.activation.limit or np.inf)
+            off = stage.activation.steepest * off + stage.activation.roundings * half_value
+            off += bool(stage.activation.constant) * found.abs() * half_value
+            found = stage.activation.floats(found)
         if stage.pool:
             average = isinstance(stage.pool, AveragePool)
             pool = functional.avg_pool2d if average else functional.max_pool2d
@@ -225,6 +227,7 @@ KNOWN = (
     "conv-0-1-1 depthwise-0-3-2 relu-1-1-1 norm-0-1-1 pool-0-1-1",
     "conv-0-3-1 padded-3-1-1 conv-0-3-2 padded-0-1-1",
     "conv-0-3-1 leaky-1-1-1 conv-0-3-1 leaky-0-1-1 average-1-1-1",
+    "conv-0-3-1 swish-1-1-1 padded-3-1-1 conv-0-3-1 swish-0-1-1 average-1-1-1",
 )
 
 
