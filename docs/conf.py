@@ -115,9 +115,7 @@ ONLY_HERE = {
         "Verification",
         "docs/verification",
         "docs/proofs",
-        "docs/hostile-buses",
         "docs/mutation",
-        "docs/equivalent-mutants",
     )
     + (toctree("Reference", "docs/api") if API else ""),
     "docs/blocks/index": toctree("Blocks", "/docs/blocks/*/*"),

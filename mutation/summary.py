@@ -1,4 +1,4 @@
-"""Summary of campaigns: the table of ``docs/mutation.md``, from their records."""
+"""Summary of mutation campaigns: a table of their records, as in docs/mutation.md."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_a_record_depends_on_all_that_sees_faults(tmp_path: Path, monkeypatch: p
 
 
 def test_no_record_that_is_written_alone_is_held_back() -> None:
-    """In the campaign's core a batch never waits for four records: see docs/equivalent-mutants.md.
+    """In the campaign's core a batch never waits for four records: see docs/measurements/equivalent_mutants.json.
 
     The write FIFO is empty once a batch's records are settled. Until the next record is complete it receives only this
     record, and the logits of three batches: its own, the previous one, and the rest of a third.
