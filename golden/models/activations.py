@@ -1,7 +1,7 @@
-"""Activations of a network: text, floats, integers, import and export of each.
+"""Activations of a network: text, floats, integers, import and export.
 
-A new activation is a class here, listed in `ACTIVATIONS`. One that is more than a clip has a unit on the array, too:
-its cycles and DSPs in `golden.nn.array.activation_units`, its RTL in `hw.nn.activation_units`.
+A new activation is a class listed in `ACTIVATIONS`. Unless it is a mere clip, the array computes it with a unit: cycles
+and DSPs in `golden.nn.array.activation_units`, RTL in `hw.nn.activation_units`.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ if TYPE_CHECKING:  # PyTorch takes seconds to import, and a spec needs none
 
 
 class ActivationError(ValueError):
-    """Activation that has no hardware: the rest of a sentence about its layer or operator."""
+    """Activation without hardware; the message ends a sentence about the layer or operator."""
 
 
 Made = Callable[[Callable[[str], Any]], "Activation"]
-"""Function from an operator's arguments, each a number or None by its name, to an activation."""
+"""Function from an operator's arguments, a number or None by name, to an activation."""
 
 
 class OnnxWriter(Protocol):
-    """Nodes and tensors of an ONNX file, which give them names that nothing else has."""
+    """Writer of an ONNX file's nodes and tensors; returns their names, made unique."""
 
     def node(self, kind: str, inputs: Sequence[str], output: str, **given: Any) -> str: ...
 
@@ -39,20 +39,20 @@ class OnnxWriter(Protocol):
 
 
 class Activation(ABC):
-    """Function of each value behind a layer. Instances are frozen, and equal where their functions are.
+    """Elementwise function behind a layer; instances are frozen, and equal for equal functions.
 
     Attributes
     ----------
     name : str
         Name for messages.
     kinds, words : str
-        For lists in messages: its kinds, and examples of its text form.
+        Lists for messages: kinds, and examples of the text form.
     aten, onnx : mapping of str to function
-        Operators that are this activation: of ATen, overload ``default``, and of ONNX.
+        Imported operators of ATen (overload ``default``) and of ONNX.
     rises : bool
-        Whether it never falls: only then a max-pool may come first.
+        Whether it is monotone, so that it commutes with a max-pool.
     steepest : float
-        Largest slope, by which errors of its input grow.
+        Lipschitz constant, the gain of input errors.
     float_roundings : int
         Largest relative error of `floats`, in roundings to float32.
     """
@@ -69,7 +69,7 @@ class Activation(ABC):
     @classmethod
     @abstractmethod
     def parsed(cls, word: str) -> Activation | None:
-        """Activation of a word of a network's text; None if it is another kind of layer."""
+        """Activation of a word; None for another kind of layer."""
 
     @property
     @abstractmethod
@@ -83,63 +83,63 @@ class Activation(ABC):
 
     @property
     def refusal(self) -> str:
-        """Why its numbers have no hardware; empty if they have."""
+        """Why the numbers have no hardware, or an empty string."""
         return ""
 
     def behind(self, before: Activation) -> Activation:
-        """Activation that does the work of two: of an earlier one, then of this one.
+        """Composition: `before`, then this activation.
 
         Raises
         ------
         ActivationError
-            If there is none.
+            If no single activation computes both.
         """
         raise ActivationError(f"a {self.name} behind another activation has no hardware")
 
     def in_range(self) -> Activation:
-        """Activation without numbers that no value of Q8.16 reaches."""
+        """The same function of Q8.16, without limits outside its range."""
         return self
 
     @property
     @abstractmethod
     def operations(self) -> int:
-        """Operations of a value in floats."""
+        """Float operations a value."""
 
     @property
     @abstractmethod
     def roundings(self) -> int:
-        """Largest error of `integers` for an exact input, in halves of a last place."""
+        """Largest error of `integers` for an exact input, in half last places."""
 
     @abstractmethod
     def floats(self, x: Tensor) -> Tensor:
-        """Outputs in PyTorch."""
+        """PyTorch reference."""
 
     @abstractmethod
     def integers(self, values: Integers) -> Integers:
-        """Outputs in Q8.16 of values in Q8.16."""
+        """Integer model, Q8.16 to Q8.16."""
 
     @abstractmethod
     def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
-        """Write layer `number`, which reads one tensor; return the name of its output."""
+        """Write layer `number`, which reads one tensor; return the output's name."""
 
     @property
     def unit(self) -> str:
-        """Kind of its unit on the array; empty if the array only clips."""
+        """Kind of its unit on the array; empty for a clip."""
         return ""
 
     @property
     def constant(self) -> int:
-        """Number that tells apart activations of one unit."""
+        """Parameter of the unit, Q0.16 for a slope."""
         return 0
 
     @property
     def rectified(self) -> bool:
-        """Whether the array replaces negative outputs by 0."""
+        """Whether the array clips at 0."""
         return False
 
     @property
     def largest(self) -> int | None:
-        """Limit to which the array clips outputs, in Q8.16."""
+        """Upper limit of the array's clip, Q8.16."""
         return None
 
 
@@ -147,16 +147,16 @@ NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
 SLOPE_FRACTION = 16
 """Fraction bits of a leaky ReLU's slope in integers."""
 _BEYOND = 128.0
-"""Above all values of Q8.16: a ReLU with such a limit has none."""
+"""End of Q8.16: larger limits have no effect."""
 
 
 def _text(value: float) -> str:
-    """Format a number so that it is read back as it is."""
+    """Shortest text that is read back as the same number."""
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
 
 
 def _clip(least: str, most: str) -> Made:
-    """ReLU of an operator with two ends, by their names."""
+    """Clip with the two ends by argument name."""
 
     def made(number: Callable[[str], Any]) -> Relu:
         ends = number(least), number(most)
@@ -176,14 +176,14 @@ def _threshold(number: Callable[[str], Any]) -> Relu:
 
 @dataclass(frozen=True)
 class Relu(Activation):
-    """ReLU: max(x, 0), with a limit or a slope. In integers the product with the slope is rounded half to even.
+    """ReLU with an optional limit and slope; the integer product with the slope is rounded half to even.
 
     Parameters
     ----------
     limit : float, optional
-        Largest output, as ReLU6 has one.
+        Largest output, 6 for ReLU6.
     slope : float
-        Factor of negative values, from 0 to less than 1: of a leaky ReLU more than 0.
+        Factor of negative values, 0 to less than 1; above 0 for a leaky ReLU.
     """
 
     name = "ReLU"
@@ -305,8 +305,8 @@ GATE_OFFSET, GATE_DIVISOR = 3 << Q8_16.fraction, 6
 class HardSwish(Activation):
     """Hard-swish of MobileNetV3 (section 5.2): x * relu6(x + 3) / 6.
 
-    In integers the gate, relu6(x + 3) / 6, is rounded half to even to 16 fraction bits, and its product with x is to
-    Q8.16: at most two last places off in all.
+    The integer gate, relu6(x + 3) / 6, is rounded half to even to 16 fraction bits, and the product of x and gate to
+    Q8.16: an error of at most two last places.
     """
 
     name = kinds = "hard-swish"
@@ -316,7 +316,7 @@ class HardSwish(Activation):
     rises = False
     steepest = 1.5
     operations = 5
-    # three of the gate, as x is less than 3 where it is not exact, and one of the product
+    # three from the gate, inexact only for |x| < 3, and one from the product
     roundings = 4
     float_roundings = 4
     unit = "hard_swish"
@@ -342,5 +342,5 @@ ACTIVATIONS: tuple[type[Activation], ...] = (Relu, HardSwish)
 
 
 def activation_from(word: str) -> Activation | None:
-    """Activation of a word of a network's text; None for any other word."""
+    """Activation of a word in a network's text; None for any other word."""
     return next((found for kind in ACTIVATIONS if (found := kind.parsed(word)) is not None), None)

@@ -1,4 +1,4 @@
-"""Batch norm in evaluation mode, folded into the layer before it."""
+"""Batch norm in evaluation mode, folded into the preceding layer."""
 
 from __future__ import annotations
 
@@ -15,14 +15,7 @@ Floats64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class StageParameters:
-    """Weight and bias of a stage after folding batch norm.
-
-    Parameters
-    ----------
-    weight : array of float64, the stage's `weight_shape`
-    bias : array of float64, (biases,)
-        Zeros if the layer has no bias.
-    """
+    """Folded weight (`Stage.weight_shape`) and bias ((biases,), zeros for a layer without bias) of a stage."""
 
     weight: Floats64
     bias: Floats64
@@ -30,16 +23,7 @@ class StageParameters:
 
 @dataclass(frozen=True)
 class NormTensors:
-    """Tensors of a batch norm, (channels,) each.
-
-    Parameters
-    ----------
-    mean, variance : array of float64
-        Running statistics.
-    weight, bias : array of float64 or None
-    eps : float
-        Added to the variance.
-    """
+    """Running statistics, scale and shift of a batch norm, (channels,) each; `eps` is added to the variance."""
 
     mean: Floats64
     variance: Floats64
@@ -48,20 +32,14 @@ class NormTensors:
     eps: float
 
     def ordered(self, order: ElementOrder | None) -> NormTensors:
-        """Tensors in the order of a layer."""
+        """Tensors in a layer's channel order."""
         if order is None:
             return self
         weight, bias = (None if one is None else order.taken(one) for one in (self.weight, self.bias))
         return NormTensors(order.taken(self.mean), order.taken(self.variance), weight, bias, self.eps)
 
     def folded(self, before: StageParameters, where: str) -> StageParameters:
-        """Fold into the parameters of the layer before.
-
-        Parameters
-        ----------
-        before : StageParameters
-        where : str
-            Name of the batch norm for messages.
+        """Parameters of the preceding layer with the batch norm folded in; `where` names the norm in messages.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Checkpoints: safetensors, or PyTorch's format read with ``weights_only``, so that a file is data and never code."""
+"""Checkpoints without code: safetensors, or PyTorch files read with ``weights_only``."""
 
 from __future__ import annotations
 
@@ -20,28 +20,23 @@ from ..errors import UserError
 from ..files import whole
 
 _PACKED = "torch.float4_e2m1fn_x2"
-"""Type of two floats in a byte, by its name: PyTorch before 2.8 lacks it, and none converts it."""
+"""Packed type of two floats a byte: absent before PyTorch 2.8, and never converted."""
 _COUNTER = "num_batches_tracked"
-"""Buffer of a batch norm that evaluation does not read, and that files of PyTorch before 0.4.1 lack."""
+"""Batch-norm buffer unused in evaluation, missing in files of PyTorch before 0.4.1."""
 _WRAPPERS = {"module.": ", as of nn.DataParallel", "_orig_mod.": ", as of torch.compile"}
-"""Prefixes of all names of a module, and the wrapper that puts each there, for messages."""
+"""Name prefixes of wrapped modules, with the wrapper for messages."""
 _OF_NUMPY = ("BOOL", "U8", "I8", "U16", "I16", "U32", "I32", "U64", "I64", "F16", "F32", "F64", "C64")
-"""Types of safetensors that NumPy has on its own; ml_dtypes, which onnx imports, adds others."""
+"""safetensors types native to NumPy; ml_dtypes (imported by onnx) adds more."""
 
 
 def weights_file(reference: Path) -> tuple[Path, str]:
-    """File of weights that a reference names, and the prefix that its tensors' names lose: ``mine.pt:module.``."""
+    """Path and name prefix of a reference ``mine.pt:module.``; the prefix is removed from tensor names."""
     name, colon, prefix = reference.name.rpartition(":")
     return (reference, "") if reference.is_file() or not colon else (reference.with_name(name), prefix)
 
 
 def load_state(reference: Path) -> dict[str, Tensor]:
-    """Load a state dict from ``.safetensors`` or, for any other suffix, from a file of `torch.save`.
-
-    Parameters
-    ----------
-    reference : Path
-        See `weights_file`.
+    """State dict of a `weights_file` reference: ``.safetensors``, any other suffix as written by `torch.save`.
 
     Raises
     ------
@@ -86,7 +81,7 @@ def _load_torch(path: Path) -> object:
 
 
 def load_into(module: nn.Module, path: Path) -> None:
-    """Load a state dict into a module; floats of any width are converted to the module's types.
+    """Load a state dict into a module, converting floats to the module's types.
 
     Raises
     ------
@@ -119,7 +114,7 @@ def load_into(module: nn.Module, path: Path) -> None:
 
 
 def _prefix(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str:
-    """Find the prefix of the network's names that all names of a file have; empty where there is none."""
+    """Prefix shared by all names of a file in front of the network's names, or an empty string."""
     first = next(iter(own), "")
     found = (name.removesuffix(first) for name in state if name.endswith(f".{first}") and first not in state)
     return next((prefix for prefix in found if all(name.startswith(prefix) for name in state)), "")
@@ -134,7 +129,7 @@ def refuse_existing(path: Path, force: bool) -> None:
 def save_state(
     path: Path, tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[str, str], force: bool
 ) -> None:
-    """Write tensors as safetensors, atomically; equal contents give equal bytes.
+    """Write tensors as safetensors, atomically and deterministically.
 
     Raises
     ------
@@ -159,7 +154,7 @@ def _serialised(tensors: Mapping[str, NDArray[np.generic]], metadata: Mapping[st
 
 
 def load_saved(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, str]]:
-    """Load tensors and metadata of a file written by `save_state`."""
+    """Tensors and metadata of a file written by `save_state`."""
     try:
         with safe_open(path, "numpy") as file:
             names = list(file.keys())
@@ -173,5 +168,5 @@ def load_saved(path: Path) -> tuple[dict[str, NDArray[np.generic]], dict[str, st
 
 
 def _line(error: Exception) -> str:
-    """First sentence of an exception's message; PyTorch's messages are long."""
+    """First sentence of an exception's message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__).split(". ")[0][:120]

@@ -1,4 +1,4 @@
-"""Order of a tensor's elements in a user's model, where a description has another one."""
+"""Permutation between a tensor of a user's model and the description's tensor."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from .layers import Shape
 
 @dataclass(frozen=True)
 class ElementOrder:
-    """Way from a user's tensor, a weight or a sample, to a description's, and back: axes that are permuted.
+    """Permutation of axes from a user's weight or sample to the description's, and back.
 
     Parameters
     ----------
     given : tuple of int
         Shape of the user's tensor.
     sizes : tuple of int
-        Axes as which its elements are seen.
+        The same elements split into the axes to permute.
     axes : tuple of int
-        Order of these axes in the description's tensor.
+        Order of these axes in the description.
     shape : tuple of int
         Shape of the description's tensor.
     """
@@ -35,12 +35,12 @@ class ElementOrder:
 
     @classmethod
     def parse(cls, described: Mapping[str, Any]) -> ElementOrder:
-        """Make it from its fields, as JSON has them."""
+        """Order from its fields in JSON."""
         return cls(**{name: tuple(values) for name, values in described.items()})
 
     @classmethod
     def reshaped(cls, given: Shape, shape: Shape) -> ElementOrder:
-        """Make that of the same elements in another shape."""
+        """Order that changes the shape only."""
         return cls(given, shape, tuple(range(len(shape))), shape)
 
     @property
@@ -54,14 +54,14 @@ class ElementOrder:
         return tuple(map(int, np.argsort(self.axes)))
 
     def taken(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Turn the user's tensor into the description's."""
+        """User's tensor in the description's order."""
         return _plain(values.reshape(self.sizes).transpose(self.axes).reshape(self.shape))
 
     def returned(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Turn the description's tensor into the user's."""
+        """Description's tensor in the user's order."""
         return _plain(values.reshape(self.turned).transpose(self.back).reshape(self.given))
 
 
 def _plain(values: NDArray[Any]) -> NDArray[Any]:
-    """Copy with the usual strides: PyTorch's convolutions give garbage for those that axes of one value can have."""
+    """Copy with C strides: PyTorch's convolutions give garbage for other strides of axes of size 1."""
     return np.array(values, order="C")

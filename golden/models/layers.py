@@ -1,4 +1,4 @@
-"""Layers of a network's description, each with its word in a network's text."""
+"""Layers of a network's description, with their text form and ONNX node."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Sides = tuple[int, int, int, int]
 
 
 class _Layer(ABC):
-    """Layer with a word in a network's text, of which `words` are examples for messages."""
+    """Layer with a word in a network's text; `words` are examples for messages."""
 
     words: ClassVar[str]
 
@@ -31,15 +31,15 @@ class _Layer(ABC):
     @classmethod
     @abstractmethod
     def parsed(cls, word: str) -> Self | None:
-        """Layer of a word of a network's text; None if it is another kind."""
+        """Layer of a word; None for another kind of layer."""
 
 
 class _Unweighted(_Layer):
-    """Layer that ONNX has as a node without tensors."""
+    """Layer with a single ONNX node and no parameters."""
 
     @abstractmethod
     def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
-        """Write layer `number`, which reads tensors; return the name of its output."""
+        """Write the node of layer `number`; return the name of its output."""
 
 
 @dataclass(frozen=True, init=False)
@@ -55,7 +55,7 @@ class Convolution(_Layer):
         Zeros on each side.
     stride : int or (rows, columns)
     groups : int
-        Groups of neighbouring channels: outputs of each read inputs of the same one. Divides inputs and outputs.
+        Groups of adjacent channels without connections between them; divides inputs and outputs.
     """
 
     words = "conv6k5p2s1g2 (channels, kernel, padding, stride, groups)"
@@ -88,9 +88,9 @@ class Convolution(_Layer):
 
 @dataclass(frozen=True, init=False)
 class Depthwise(_Layer):
-    """Depthwise convolution with bias: one filter a channel. Of a vector, a factor and a bias for each feature.
+    """Depthwise convolution with bias: one filter a channel; of a vector, a factor and a bias a feature.
 
-    A batch norm that cannot be folded into the layer before it is one with a kernel of 1 x 1.
+    A batch norm that cannot be folded becomes a depthwise convolution of 1 x 1.
 
     Parameters
     ----------
@@ -151,22 +151,22 @@ class _Plain(_Layer):
 
 @dataclass(frozen=True)
 class BatchNorm(_Plain):
-    """Batch norm; must directly follow a layer with weights, into which it is folded."""
+    """Batch norm, to be folded into the layer with weights directly before it."""
 
     word = words = "norm"
 
 
 @dataclass(frozen=True, init=False)
 class MaxPool(_Unweighted):
-    """Max-pool; rows and columns that do not fill a window are dropped.
+    """Max-pool; incomplete windows are dropped.
 
     Parameters
     ----------
     size : int or (height, width)
     stride : int or (rows, columns), optional
-        At most the size, which is the default; windows overlap where it is less.
+        At most the size, the default; a smaller stride makes windows overlap.
     padding : int or (top, bottom, left, right)
-        Rows and columns of windows beyond the map, which do not count; less than the size.
+        Ignored rows and columns of windows beyond the map, less than the size.
     """
 
     words = "pool2, pool3p1s2"
@@ -199,12 +199,12 @@ class MaxPool(_Unweighted):
 
 @dataclass(frozen=True, init=False)
 class AveragePool(_Unweighted):
-    """Average pool with the size as stride; rows and columns that do not fill a window are dropped.
+    """Average pool with the size as stride; incomplete windows are dropped.
 
     Parameters
     ----------
     size : int or (height, width)
-        That of the whole map for a global average.
+        The map's size for a global average.
     """
 
     words = "avg2"
@@ -216,12 +216,12 @@ class AveragePool(_Unweighted):
 
     @property
     def stride(self) -> Pair:
-        """Rows and columns from a window to the next: the size."""
+        """The size."""
         return self.size
 
     @property
     def padding(self) -> Sides:
-        """Rows and columns of windows beyond the map: none."""
+        """No padding."""
         return 0, 0, 0, 0
 
     @property
@@ -249,7 +249,7 @@ class Flatten(_Plain, _Unweighted):
 
 @dataclass(frozen=True)
 class Add(_Plain, _Unweighted):
-    """Sum of two tensors of equal shape, such as that behind a residual connection."""
+    """Sum of two tensors of equal shape, as of a residual connection."""
 
     word = "add"
     words = "add@4,1 (layers it reads)"
@@ -260,7 +260,7 @@ class Add(_Plain, _Unweighted):
 
 @dataclass(frozen=True)
 class Concat(_Plain, _Unweighted):
-    """Concatenation of two or more tensors along their channels, or of vectors along their features."""
+    """Concatenation along channels, or of vectors along features."""
 
     word = "cat"
     words = "cat@4,1 (concatenation)"
@@ -270,7 +270,7 @@ class Concat(_Plain, _Unweighted):
 
 
 Weighted = Convolution | Depthwise | Linear
-"""Layers with weights, each of which begins a stage."""
+"""Layers with weights; each begins a stage."""
 Pool = MaxPool | AveragePool
 Layer = Weighted | BatchNorm | Activation | Pool | Flatten | Add | Concat
 LAYERS: tuple[type[Layer], ...] = (
@@ -288,7 +288,7 @@ LAYERS: tuple[type[Layer], ...] = (
 
 
 def by(sizes: tuple[int, ...]) -> str:
-    """Format sizes, such as a height and a width: ``3 x 5``."""
+    """Sizes as text: ``3 x 5``."""
     return " x ".join(map(str, sizes))
 
 
@@ -314,10 +314,10 @@ def _sized(pair: Pair) -> str:
     return str(pair[0]) if pair[0] == pair[1] else "x".join(map(str, pair))
 
 
-def _window(size: Pair, padding: Sides, stride: Pair, usual: int | Pair) -> str:
-    """Text of a window, without a padding of 0 and the usual stride."""
+def _window(size: Pair, padding: Sides, stride: Pair, default: int | Pair) -> str:
+    """Text of a window; a padding of 0 and the default stride are omitted."""
     sides = str(padding[0]) if len(set(padding)) == 1 else ",".join(map(str, padding))
-    step = "" if stride == _pair(usual) else f"s{_sized(stride)}"
+    step = "" if stride == _pair(default) else f"s{_sized(stride)}"
     return _sized(size) + (f"p{sides}" if any(padding) else "") + step
 
 
@@ -326,8 +326,8 @@ def _pair_of(text: str) -> Pair:
     return int(height), int(width or height)
 
 
-def _window_of(found: re.Match[str], at: int, usual: object) -> tuple[Pair, int | Sides, Pair]:
-    """Size, padding and stride of a window from the groups of `_WINDOW`, which begin at number `at`."""
+def _window_of(found: re.Match[str], at: int, default: object) -> tuple[Pair, int | Sides, Pair]:
+    """Size, padding and stride from the groups of `_WINDOW`, starting at group `at`."""
     sides = [int(side) for side in (found[at + 1] or "0").split(",")]
     padding = sides[0] if len(sides) == 1 else (sides[0], sides[1], sides[2], sides[3])
-    return _pair_of(found[at]), padding, _pair_of(found[at + 2] or str(usual))
+    return _pair_of(found[at]), padding, _pair_of(found[at + 2] or str(default))

@@ -1,4 +1,4 @@
-"""PyTorch module of a network's description: one child a layer, by its number, each with what it reads."""
+"""PyTorch module of a network's description: one child a layer, named by number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .stages import Sources, Stage, chain
 
 
 class NetworkModule(nn.Sequential):
-    """Layers in the order of a description, each with the numbers of those that it reads.
+    """Layers in the order of a description, with their input layers.
 
     Parameters
     ----------
@@ -42,21 +42,20 @@ class NetworkModule(nn.Sequential):
     sources : tuple of tuple of int
         As of `Network`; empty for a chain.
     titles : sequence of str, optional
-        Names of the layers in the model that they come from; by default their numbers.
+        Names of the layers in the imported model; by default their numbers.
     tensor_names : mapping of str to str, optional
-        By name in this module's state: name in the state of that model, for those that are the same in both. By
-        default, all are.
+        Name in the imported model's state by name in this module's state, for tensors equal in both; by default all.
 
     Attributes
     ----------
     scales : dict of int to (NormTensors, dict of str to str)
-        By number of a layer that is a batch norm of that model as a depthwise convolution: its tensors and their names.
+        Tensors, and their names, of each batch norm imported as a depthwise convolution, by layer.
     orders : dict of int to ElementOrder
-        By number of a layer whose weight has another shape or order in that model.
+        Order of each weight with another shape or order in the imported model, by layer.
     samples : ElementOrder, optional
-        Way from the samples of that model to those of the description, where they differ.
+        Order from the imported model's samples to the description's, where they differ.
     left_to_host : list of str
-        What that model does with the logits that no layer does: ``softmax``.
+        Operations on the logits that no layer has: ``softmax``.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class NetworkModule(nn.Sequential):
 
     @property
     def reads(self) -> Sources:
-        """Numbers of the layers that each one reads, of a chain, too."""
+        """Input layers of each layer, written out for a chain."""
         return self.sources or chain(len(self))
 
     def forward(self, x: Tensor) -> Tensor:
@@ -96,12 +95,12 @@ class NetworkModule(nn.Sequential):
         return values[1:]
 
     def __getitem__(self, at: Any) -> Any:
-        """Layer of a number, or a part of the network: a slice.
+        """Layer of a number, or the network of a slice.
 
         Raises
         ------
         UserError
-            If layers of the part read others than the one before it.
+            If layers of the slice read layers before its predecessor.
         """
         if not isinstance(at, slice):
             return super().__getitem__(at)
@@ -117,31 +116,20 @@ class NetworkModule(nn.Sequential):
 
 
 class PaddedConvolution(nn.Conv2d):
-    """Convolution with zeros of its own number on each side.
-
-    Parameters
-    ----------
-    inputs, outputs : int
-        Channels.
-    kernel : (height, width)
-    sides : tuple of int
-        Top, bottom, left, right.
-    settings
-        Others of `Conv2d`.
-    """
+    """Convolution with a padding of each side: top, bottom, left, right; `settings` are those of `Conv2d`."""
 
     def __init__(self, inputs: int, outputs: int, kernel: Pair, sides: Sides, **settings: Any) -> None:
         super().__init__(inputs, outputs, kernel, **settings)
         self.sides = sides
 
     def forward(self, x: Tensor) -> Tensor:
-        """Convolution of the input with zeros around it."""
+        """Convolution of the padded input."""
         top, bottom, left, right = self.sides
         return super().forward(functional.pad(x, (left, right, top, bottom)))
 
 
 class VectorScale(nn.Conv2d):
-    """Depthwise convolution of a vector: a factor and a bias for each feature."""
+    """Depthwise convolution of a vector: a factor and a bias a feature."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Scaled features."""
@@ -149,7 +137,7 @@ class VectorScale(nn.Conv2d):
 
 
 class PaddedMaxPool(nn.MaxPool2d):
-    """Max-pool whose windows may go beyond each side of the map by a number of rows or columns of its own."""
+    """Max-pool with a padding of each side: top, bottom, left, right."""
 
     def __init__(self, size: Pair, stride: Pair, padding: Sides) -> None:
         super().__init__(size, stride)
@@ -163,14 +151,14 @@ class PaddedMaxPool(nn.MaxPool2d):
 
 
 class Activated(nn.Module):
-    """Activation of each value."""
+    """Elementwise activation."""
 
     def __init__(self, activation: Activation) -> None:
         super().__init__()
         self._activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs of the activation."""
+        """Outputs, in the shape of the input."""
         return self._activation.floats(x)
 
 
@@ -186,15 +174,12 @@ class Concatenation(nn.Module):
     """Concatenation along channels or features."""
 
     def forward(self, *values: Tensor) -> Tensor:
-        """``values`` side by side."""
+        """Concatenated inputs."""
         return torch.cat(values, 1)
 
 
 def module_of(network: Network) -> NetworkModule:
-    """Create the PyTorch module of a description, layer by layer.
-
-    Initialised with PyTorch's defaults from its global generator, which the caller seeds.
-    """
+    """PyTorch module of a description, initialised by PyTorch's defaults from its global generator."""
     modules: list[nn.Module] = []
     stages = iter(network.stages)
     stage: Stage | None = None

@@ -1,4 +1,4 @@
-"""Names that are given to layers and tensors beside those that a user's model has."""
+"""Names of layers and tensors that a user's model does not have."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ TUNED_KINDS = (
     *("weight", "bias", "running_mean", "running_var"),
     *("lora_a", "lora_b", "folded_weight", "folded_bias"),
 )
-"""Tensors that a run names behind a layer: ``TITLE.weight``."""
+"""Suffixes of tensors in a run file: ``TITLE.weight``."""
 RESERVED = "__metadata__"
-"""Key of a safetensors file that is no tensor."""
+"""Key of the metadata in a safetensors file."""
 
 
 def unused(name: str, taken: Container[str]) -> str:
-    """Name that is not taken: this one, or with the first number behind it that makes it one."""
+    """The name, or ``NAME_2``, ``NAME_3``, ... if it is taken."""
     if name not in taken:
         return name
     return next(other for number in count(2) if (other := f"{name}_{number}") not in taken)

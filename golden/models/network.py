@@ -1,6 +1,6 @@
-"""Description of a network, from which training, the integer job, the cost model and the RTL are derived.
+"""Network description, the source of training, integer job, cost model and RTL: a graph of layers.
 
-A description is a graph of layers, most often a chain. `Network.stages` is its normal form, which the hardware runs.
+The hardware runs its normal form, `Network.stages`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .stages import Sources, Stage, chain, stage_ends, stages_of
 
 @dataclass(frozen=True)
 class Network:
-    """Network with one input and one output, that of its last layer.
+    """Network with one input and one output.
 
     Parameters
     ----------
@@ -23,11 +23,10 @@ class Network:
     input_shape : tuple of int
         (channels, height, width) or (features,).
     layers : tuple of Layer
-        Each one behind those that it reads.
+        In topological order.
     sources : tuple of tuple of int
-        Numbers of the layers that each one reads: two of an `Add`, two or more of a `Concat`, one of any
-        other, -1 for the sample. Empty for a chain, where each one reads the one before; so it becomes where it says
-        no more than that.
+        Input layers of each layer, -1 for the sample: two of an `Add`, two or more of a `Concat`, else one. Empty for a
+        chain; a chain that is written out becomes empty.
 
     Raises
     ------
@@ -51,12 +50,12 @@ class Network:
 
     @property
     def reads(self) -> Sources:
-        """Numbers of the layers that each one reads, of a chain, too."""
+        """Input layers of each layer, written out for a chain."""
         return self.sources or chain(len(self.layers))
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
-        """Normal form: layers with weights, each with the layers that follow it."""
+        """Normal form: each layer with weights and its following layers."""
         stages = stages_of(self.name, self.input_shape, self.layers, self.sources)
         last = stages[-1] if stages else None
         if last is None or not isinstance(last.layer, Linear) or last.activation or last.batch_norm:
@@ -67,12 +66,12 @@ class Network:
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
-        """Number of the layer whose outputs are those of each stage."""
+        """Last layer of each stage."""
         return stage_ends(self.name, self.input_shape, self.layers, self.sources)
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
-        """Layers before which the network can be cut: what is behind reads only one stage from before, the last one."""
+        """Layers before which the network can be cut: later layers read only the last stage before them."""
         reads = self.reads
         joined = [isinstance(layer, Concat) for layer in self.layers]
         for at, layer in enumerate(self.layers):
@@ -83,25 +82,25 @@ class Network:
 
     @property
     def classes(self) -> int:
-        """Number of outputs."""
+        """Outputs of the network."""
         return self.stages[-1].biases
 
     @property
     def repeats_inputs(self) -> bool:
-        """Whether it has as many outputs as inputs, as an autoencoder does."""
+        """Whether outputs are as many as inputs, as of an autoencoder."""
         return self.classes == self.stages[0].inputs
 
     @property
     def parameters(self) -> int:
-        """Number of weights and biases after folding batch norm."""
+        """Weights and biases, batch norm folded."""
         return sum(stage.parameters for stage in self.stages)
 
 
 def deployed(network: Network) -> Network:
-    """Return the description as the hardware runs it: without batch norm, which is folded into the layers."""
+    """Description without batch norm, as it runs on hardware."""
     layers: list[Layer] = []
     sources: list[tuple[int, ...]] = []
-    # number in the new description of what each layer gives
+    # new layer number by old one
     now = {-1: -1}
     for number, (layer, read) in enumerate(zip(network.layers, network.reads, strict=True)):
         if isinstance(layer, BatchNorm):

@@ -1,8 +1,7 @@
 """Stages: the normal form of a network, which the hardware runs.
 
-A stage is a layer with weights and what follows it, in this order: batch norm, residual, activation, pool. What it
-reads, and what it adds, are the outputs of an earlier stage, behind that one's activation and pool, or the sample; or
-several of them, which a concatenation puts side by side.
+A stage is a layer with weights, then batch norm, residual, activation and pool, each optional. Its input and its
+residual are final outputs of earlier stages, or the sample, or a concatenation of these.
 """
 
 from __future__ import annotations
@@ -33,14 +32,13 @@ from .layers import (
 )
 
 MOST_VALUES = 1 << 22
-"""Values of a sample, or of a layer's outputs: more than the largest published networks of images have (VGG-16: 3.2
-million), and than a core's memories hold."""
+"""Limit of values of a sample or layer output: above VGG-16's 3.2 million, and above a core's memories."""
 MOST_PARAMETERS = 1 << 27
-"""Weights of a layer: half a gigabyte in float32."""
+"""Limit of weights of a layer: half a gigabyte in float32."""
 
 
 class LayerError(UserError):
-    """Mistake at a layer, for which the author of a network may have a name and a place of his own.
+    """Error at a layer; importers replace layer numbers by places in the user's model.
 
     Parameters
     ----------
@@ -49,7 +47,7 @@ class LayerError(UserError):
     number : int
     layer : Layer
     reason : str
-        Rest of the sentence; may name other layers by number.
+        End of the sentence; may name other layers by number.
     """
 
     def __init__(self, network: str, number: int, layer: Layer, reason: str) -> None:
@@ -58,31 +56,31 @@ class LayerError(UserError):
 
 
 Sources = tuple[tuple[int, ...], ...]
-"""Numbers of the layers that each layer reads, -1 for the sample: two of `Add`, two or more of `Concat`, else one."""
+"""Input layers of each layer, -1 for the sample: two of `Add`, two or more of `Concat`, else one."""
 Tensors = tuple[int, ...]
-"""Numbers of the stages whose outputs are a tensor, -1 for the sample: one, or those of a concatenation in order."""
+"""Stages whose concatenated outputs are a tensor, -1 for the sample."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One layer with weights, and the layers without weights that follow it.
+    """Layer with weights, and its following layers without weights.
 
     Parameters
     ----------
     layer : Convolution, Depthwise or Linear
     input_shape : tuple of int
-        Output shape of the source; a fully connected stage after a convolution has (C, H, W) here, and flattens.
+        Shape of the source; (C, H, W) of a fully connected stage that flattens.
     computed_shape : tuple of int
-        Output shape of the layer itself.
+        Shape before the pool.
     output_shape : tuple of int
-        Output shape after the pool.
+        Shape after the pool.
     batch_norm : bool
     activation : Activation or None
     pool : MaxPool, AveragePool or None
     source : tuple of int
-        Numbers of the stages whose outputs it reads, -1 for the sample: one, or several side by side.
+        Stages whose outputs it reads, -1 for the sample; several are concatenated.
     residual : tuple of int or None
-        The same of what is added to the outputs of the layer, before the activation.
+        Stages whose outputs are added before the activation, alike.
     """
 
     layer: Weighted
@@ -97,27 +95,27 @@ class Stage:
 
     @property
     def reads(self) -> Tensors:
-        """Numbers of all stages whose outputs it reads or adds, -1 for the sample."""
+        """Stages of source and residual, -1 for the sample."""
         return self.source + (self.residual or ())
 
     @property
     def inputs(self) -> int:
-        """Number of input values of a sample, which an adapter of this stage reads."""
+        """Input values of a sample, also of the stage's adapter."""
         return prod(self.input_shape)
 
     @property
     def channels(self) -> int:
-        """Number of input channels, each with its own scale in the forward cache; 1 for a vector."""
+        """Input channels, each with a scale in the forward cache; 1 for a vector."""
         return self.input_shape[0] if len(self.input_shape) == 3 else 1
 
     @property
     def biases(self) -> int:
-        """Number of biases: output channels or features."""
+        """Output channels or features."""
         return self.computed_shape[0]
 
     @property
     def weight_shape(self) -> Shape:
-        """Shape of the weight as in PyTorch: (out, in, height, width), (channels, 1, height, width) or (out, in)."""
+        """PyTorch shape: (out, in, height, width), (channels, 1, height, width) or (out, in)."""
         match self.layer:
             case Convolution(kernel=kernel, groups=groups):
                 return self.biases, self.input_shape[0] // groups, *kernel
@@ -127,20 +125,20 @@ class Stage:
 
     @property
     def parameters(self) -> int:
-        """Number of weights and biases."""
+        """Weights and biases."""
         return prod(self.weight_shape) + self.biases
 
     @property
     def macs(self) -> int:
-        """Number of multiply-accumulates of a sample."""
+        """Multiply-accumulates of a sample."""
         return prod(self.weight_shape) * prod(self.computed_shape[1:])
 
     @property
     def forward_flops(self) -> int:
-        """Operations of a sample's forward pass; a multiply-accumulate is two.
+        """Operations of a sample's forward pass; a multiply-accumulate counts as two.
 
-        Bias and residual are added to each value, and the activation has `Activation.operations`. A max-pool of n
-        values makes n - 1 comparisons, an average of n values n - 1 additions and a division.
+        Bias and residual are an addition each, an activation is `Activation.operations`. A max-pool of n values is
+        n - 1 comparisons, an average n - 1 additions and a division.
         """
         pooling = 0
         if self.pool is not None:
@@ -150,21 +148,18 @@ class Stage:
 
 
 def excess(shape: Shape, most: int = MOST_VALUES) -> str:
-    """Rest of the sentence about a tensor that is larger than the limit; empty if it is not.
-
-    It is asked before anything of that size is allocated.
-    """
+    """End of a sentence about a tensor beyond the limit, or an empty string; checked before any allocation."""
     count = prod(shape)
     return f"has {by(shape)} = {count} values, more than the limit of {most}" if count > most else ""
 
 
 def chain(count: int) -> Sources:
-    """Sources of so many layers in a row."""
+    """Sources of a chain of layers."""
     return tuple((at - 1,) for at in range(count))
 
 
 def stages_of(name: str, input_shape: Shape, layers: Sequence[Layer], sources: Sources = ()) -> tuple[Stage, ...]:
-    """Group layers into stages, which may end in any layer.
+    """Stages of layers, which may end in any layer.
 
     Parameters
     ----------
@@ -173,20 +168,20 @@ def stages_of(name: str, input_shape: Shape, layers: Sequence[Layer], sources: S
     input_shape : tuple of int
         Shape of a sample: (channels, height, width) or (features,).
     layers : sequence of Layer
-        Each one behind those that it reads.
+        In topological order.
     sources : tuple of tuple of int
-        What each layer reads; by default the one before.
+        Input layers of each layer; a chain by default.
 
     Raises
     ------
     UserError
-        If the layers do not fit each other, are not stages, or the outputs of one are not used.
+        If layers do not fit each other or form no stages, or outputs of a layer are unused.
     """
     return tuple(_grouped(name, input_shape, layers, sources).stages)
 
 
 def stage_ends(name: str, input_shape: Shape, layers: Sequence[Layer], sources: Sources = ()) -> tuple[int, ...]:
-    """Number of the layer whose outputs are those of each stage; parameters and errors as of `stages_of`."""
+    """Last layer of each stage; parameters and errors as of `stages_of`."""
     return tuple(_grouped(name, input_shape, layers, sources).ends)
 
 
@@ -205,12 +200,12 @@ def _grouped(name: str, input_shape: Shape, layers: Sequence[Layer], sources: So
 
 
 def after_cut(stages: Sequence[Stage], cut: int) -> list[Stage]:
-    """Stages from `cut` on, as a network of their own: its sample is the outputs of the stage before.
+    """Stages from `cut` on as a separate network, whose sample is the output of stage ``cut - 1``.
 
     Raises
     ------
     UserError
-        If one of them reads or adds the outputs of another stage before the cut, or the sample.
+        If a stage reads or adds an earlier output, or the sample.
     """
     found = []
     for number, stage in enumerate(stages[cut:], start=cut):
@@ -223,14 +218,14 @@ def after_cut(stages: Sequence[Stage], cut: int) -> list[Stage]:
 
 
 class _Place(NamedTuple):
-    """Network, and number of a layer in it."""
+    """Layer of a network, for messages."""
 
     network: str
     number: int
     layer: Layer
 
     def error(self, reason: str) -> LayerError:
-        """Make the error of this layer."""
+        """Error at this layer."""
         return LayerError(self.network, self.number, self.layer, reason)
 
 
@@ -240,7 +235,7 @@ class _Value(NamedTuple):
     Attributes
     ----------
     parts : tuple of (int, int)
-        The stage and the layer that compute it, both -1 for the sample; of a concatenation those of each part.
+        Computing stage and layer, both -1 for the sample, of each part of a concatenation.
     flat : bool
     """
 
@@ -249,26 +244,26 @@ class _Value(NamedTuple):
 
     @property
     def stages(self) -> Tensors:
-        """Stages whose outputs it is."""
+        """Computing stages."""
         return tuple(stage for stage, _ in self.parts)
 
     @property
     def stage(self) -> int:
-        """Stage that a layer behind it becomes part of; -1 for the sample, which has none."""
+        """Stage that the next layer joins; -1 for the sample."""
         ((stage, _),) = self.parts
         return stage
 
 
 class _Grouping:
-    """Stages as far as their layers are known.
+    """Stages of the layers so far.
 
     Attributes
     ----------
     stages : list of Stage
     ends : list of int
-        The last layer of each stage so far: what another stage may read.
+        Last layer of each stage so far, which other stages may read.
     readers : dict of int to int
-        By stage: the first layer of another stage that reads its outputs, which then stay as they are.
+        First reader of each stage among other stages' layers; a stage that is read is complete.
     """
 
     def __init__(self, name: str, input_shape: Shape) -> None:
@@ -281,7 +276,7 @@ class _Grouping:
         self._values = [_Value(((-1, -1),), len(input_shape) == 1)]
 
     def add(self, layer: Layer, sources: tuple[int, ...]) -> None:
-        """Add a layer that reads these layers: to a stage, or as one of its own."""
+        """Add a layer to the stage that it reads, or as a new stage."""
         number = len(self._values) - 1
         where = _Place(self._name, number, layer)
         if len(sources) < 2 if isinstance(layer, Concat) else len(sources) != 1 + isinstance(layer, Add):
@@ -326,12 +321,12 @@ class _Grouping:
         self._values.append(value._replace(parts=((stage, number),)))
 
     def _read(self, value: _Value, number: int) -> None:
-        """Note that a layer of another stage reads a tensor."""
+        """Record a layer of another stage as a tensor's reader."""
         for stage in value.stages:
             self._readers.setdefault(stage, number)
 
     def _shape(self, value: _Value) -> Shape:
-        """Shape of a tensor; of flattened maps of equal height and width that of the maps."""
+        """Shape of a tensor; maps of equal height and width keep their shape when flattened."""
         shapes = [self.stages[stage].output_shape if stage >= 0 else self._input_shape for stage in value.stages]
         if len(shapes) == 1:
             return shapes[0]
@@ -340,7 +335,7 @@ class _Grouping:
         return (sum(map(prod, shapes)),)
 
     def _beside(self, values: Sequence[_Value], where: _Place) -> _Value:
-        """Put tensors side by side; the parts of another concatenation become parts of this one."""
+        """Concatenation; parts of an input concatenation become parts of the result."""
         shapes = [_flat(self._shape(value)) if value.flat else self._shape(value) for value in values]
         if len({shape[1:] for shape in shapes}) > 1 or len({len(shape) for shape in shapes}) > 1:
             raise where.error(f": it puts {', '.join(map(str, shapes))} side by side")
@@ -402,7 +397,7 @@ class _Grouping:
         self.stages[value.stage] = replace(stage, pool=layer, output_shape=(channels, down, across))
 
     def _sum(self, first: _Value, second: _Value, where: _Place) -> tuple[_Value, _Value]:
-        """Make one value the residual of the other one's stage, which is the later of the two; the later one first."""
+        """Make the earlier value the residual of the later value's stage; returns later, earlier."""
         into, other = (first, second) if max(first.stages) > max(second.stages) else (second, first)
         shapes = [_flat(self._shape(one)) if one.flat else self._shape(one) for one in (first, second)]
         if shapes[0] != shapes[1]:
@@ -419,7 +414,7 @@ class _Grouping:
 
 
 def _behind(stage: Stage) -> str:
-    """Last part of a stage behind its batch norm, or an empty text."""
+    """Last component of a stage after its batch norm, or an empty string."""
     activation = "" if stage.activation is None else stage.activation.name
     parts = {"pool": stage.pool, activation: stage.activation, "residual": stage.residual}
     return next((name for name, part in parts.items() if part is not None), "")
@@ -467,5 +462,5 @@ def _between(least: Pair, value: Pair, most: Pair) -> bool:
 
 
 def _short(values: tuple[int, ...]) -> str:
-    """Format sizes as one number where they are equal."""
+    """Sizes as text, one number where all are equal."""
     return str(values[0]) if len(set(values)) == 1 else " x ".join(map(str, values))

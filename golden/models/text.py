@@ -1,10 +1,9 @@
 """One-line text of a network description: ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``.
 
-Two numbers stand for height and width, ``k3x5``; four for the sides, ``p0,1,0,1`` (top, bottom, left, right). A layer
-that does not read the one before says what it reads, ``add@4,1`` or ``cat@4,1,0``: numbers of layers from 0, -1 for the
-sample.
+Two numbers are height and width, ``k3x5``; four are sides, ``p0,1,0,1`` (top, bottom, left, right). A layer that does
+not read the previous layer names its inputs, ``add@4,1`` or ``cat@4,1,0``: layer numbers from 0, -1 for the sample.
 
-The presets are the papers' networks, and a small one for scikit-learn's digits.
+Presets: the papers' networks, and a small network for scikit-learn's digits.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _GRAMMAR = f"an input like 1x28x28 or 256, then {', '.join(kind.words for kind i
 
 
 def text_of(network: Network) -> str:
-    """Format a network as text, without its name."""
+    """Text of a network, without its name."""
     words = [
         layer.word + ("" if read == (number - 1,) else "@" + ",".join(map(str, read)))
         for number, (layer, read) in enumerate(zip(network.layers, network.reads, strict=True))
@@ -29,12 +28,12 @@ def text_of(network: Network) -> str:
 
 
 def network_from(text: str) -> Network:
-    """Parse a network from text; the text is its name.
+    """Network of a text, which becomes its name.
 
     Raises
     ------
     UserError
-        If the text does not describe a network.
+        If the text is no network.
     """
     if re.search(r"\d{100}", text):  # Python reads no integer of any length
         raise UserError(f"{text[:20]!r}... does not describe a network: it has a number of 100 digits or more")
@@ -86,11 +85,11 @@ NETWORKS = {
         ),
     )
 }
-"""LeNet-5 of InstantFT (figure 4) for MNIST and SVHN; fan and HAR of Skip2-LoRA (section 5.1)."""
+"""LeNet-5 of InstantFT (figure 4) for MNIST and SVHN; fan and HAR of Skip2-LoRA (section 5.1); digits."""
 
 
 def preset(name: str) -> Network:
-    """Look up a preset network by name."""
+    """Preset network of a name."""
     if name not in NETWORKS:
         raise UserError(f"there is no network {name!r}; there are: {', '.join(NETWORKS)}, or --model file.py:build")
     return NETWORKS[name]
