@@ -30,7 +30,7 @@ SLOW = Dram(latency=2000, outstanding=64, duty=0.2)
 def test_a_core_bursts_as_its_description_says(name):
     spec = CORES[name]
     device = SimulatedDevice(compiled_core(spec), SLOW, limit=30_000_000)
-    selftest_of(spec).run(Core(spec.registers, device, device, device.interrupt))
+    selftest_of(spec).run(Core.on(spec, device))
     for port, said in zip(device.results[-1]["ports"], spec.bus_parameters.values(), strict=True):
         assert 1 < port["most_reads"] <= said["NUM_READ_OUTSTANDING"]
         assert 1 < port["most_writes"] <= said["NUM_WRITE_OUTSTANDING"]

@@ -193,7 +193,7 @@ def test_a_host_program_needs_job_json_alone(fabtune, core, name, options):
     _, found = images(fabtune, core, name, *options)
     spec = restored(CORES[core], found["parameters"])
     device = SimulatedDevice(compiled_core(spec))
-    driver = Core(spec.registers, device, device, device.interrupt)
+    driver = Core.on(spec, device)
     buffer = driver.allocate(found["memory"]["size"])
     regions = {one["name"]: one for one in found["memory"]["regions"]}
     for one in regions.values():

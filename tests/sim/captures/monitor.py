@@ -19,7 +19,7 @@ def samples(spec, verilog, folder):
     device = SimulatedDevice(build(verilog, spec.name, spec.memory_ports, waves="vcd"), limit=3_000_000)
     file = folder / "selftest.vcd"
     device.waves(file, 5000)
-    selftest_of(spec).run(Core(spec.registers, device, device, device.interrupt))
+    selftest_of(spec).run(Core.on(spec, device))
     device.end_waves()
     codes, widths = {}, {}
     values, found, clock, scopes = {}, [], None, 0

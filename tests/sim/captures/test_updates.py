@@ -48,7 +48,7 @@ def _of_zotrain():
     spec = CORES["zotrain"]
     device = SimulatedDevice(compiled_core(spec), limit=3_000_000)
     device.trace_image(golden_updates(spec)[0].before)
-    selftest_of(spec).run(Core(spec.registers, device, device, device.interrupt))
+    selftest_of(spec).run(Core.on(spec, device))
     return written(device.traced_images), widths_of(emit(observable(spec)))
 
 
