@@ -10,7 +10,7 @@ from fabtune.golden.stream.forward_cache import CachedModel
 from fabtune.golden.stream.machine.images import StreamImages
 from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.network_model import NetworkModel
-from fabtune.sim.cores.instantft.job import TuningJob
+from fabtune.sim.cores.adapters_job import TuningJob
 
 
 def integers_of(job, spec):

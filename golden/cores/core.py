@@ -7,7 +7,7 @@ name in capitals has to be, its class or protocol says: `sim.trials.contract`, `
     house   module     name                  what it gives                                    where there is none
     hw      CORE       the class, CamelCase  RTL                                              the core cannot be emitted
     sim     tb_CORE    scenario              phases of the bench                              it cannot be verified
-    boards  job        HOST                  host driver of a core that trains by zeroth order  its jobs run nowhere
+    boards  job        HOST                  host driver of a core that trains                its jobs run nowhere
     boards  selftest   selftest              a small job with its results                     it cannot be packaged
     boards  example    example               a job of a task, and its program                 a package without one
     boards  sweep      SWEEP                 CoreSweep: designs, training and cost of points  it cannot be swept

@@ -17,3 +17,6 @@ class FineTuner(AdapterHost):
         """Load the frozen network."""
         buffer = self.core.place(self.layout.parameters(frozen))
         return self.core.run(Command.LOAD, parameters=buffer.device_address)
+
+
+HOST = FineTuner

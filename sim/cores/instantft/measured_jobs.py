@@ -18,7 +18,7 @@ from ...compiled.activity import ActivityJob, CoreActivity
 from ...compiled.device import SimulatedDevice
 from ...compiled.playing import HostJob, host_on
 from ...compiled.roofline import CoreRoofline, Roofline, RooflineJob, Work
-from .job import TuningJob
+from ..adapters_job import TuningJob
 
 RATE = 20_000
 """Learning rate as in `golden.lora.adapters.rate_of`."""

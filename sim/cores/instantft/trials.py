@@ -20,8 +20,8 @@ from ...compiled.playing import ShortJob
 from ...trials.contract import Ending, Trials, order_ending
 from ...trials.draws import HALF, between, in_grains, multiples, samples_of
 from ...trials.order_lists import HALVES, edge_labels
+from ..adapters_job import TuningJob
 from . import ties
-from .job import TuningJob
 from .thresholds import threshold_parameters, threshold_scales
 
 

@@ -14,12 +14,12 @@ from ....golden.lora.adapters import Adapters, scheduled_rate
 from ....golden.models.network import Network
 from ....golden.train.adapters.integer import IntegerEngine
 from ....golden.train.adapters.methods import METHODS, method_of
-from ....golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning, accuracy
+from ....golden.train.adapters.tune import AdapterResult, AdapterSettings, AdapterTuning
 from ....golden.train.conversion import core_inputs
 from ....golden.train.tuned.network import TunedNetwork
 from ...compiled.playing import Played
 from ...compiled.tuner import DEFAULT_CORE, HELD_OUT, Tuner, preset_of
-from .job import TuningJob
+from ..adapters_job import TuningJob, adopt_adapters
 
 
 class InstantftTuner(Tuner):
@@ -83,17 +83,7 @@ class InstantftTuner(Tuner):
     def adopt(
         self, tuning: AdapterTuning, result: AdapterResult, spec: InstantftSpec, job: TuningJob, played: Played
     ) -> bool:
-        """Take the core's adapters of the epoch that is kept."""
-        engine, found = tuning.engine, played.tuned
-        assert isinstance(engine, IntegerEngine), "a core's engine"
-        rows = (result.kept_epoch or 0) * job.batches_of_epoch
-        if tuning.settings.keeps_best and 0 < rows <= len(played.images):
-            found = spec.layout.adapters_of(played.images[rows - 1].copy())
-        differs = not np.array_equal(engine.job.adapters.flat, found.flat)
-        engine.job.adapters.flat[:] = found.flat
-        result.accuracy_after = accuracy(engine, tuning.task.test)
-        result.tensors = engine.tensors()
-        return differs
+        return adopt_adapters(tuning, result, job, spec.layout, played)
 
     def untuned(self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str) -> tuple[InstantftSpec, TuningJob]:
         chosen, job = preset_of(InstantftSpec, preset), tuned.job(rank)

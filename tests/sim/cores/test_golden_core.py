@@ -9,7 +9,7 @@ from fabtune.boards.host.recording import first_difference
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.playing import host_on
-from fabtune.sim.cores.instantft.job import TuningJob
+from fabtune.sim.cores.adapters_job import TuningJob
 from fabtune.sim.trials.contract import trials_of
 from fabtune.sim.trials.jobs import short_jobs
 

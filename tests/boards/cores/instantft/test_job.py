@@ -24,7 +24,7 @@ from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.sim.compiled.comparison import compiled_core
 from fabtune.sim.compiled.device import SimulatedDevice
 from fabtune.sim.compiled.session import Dram
-from fabtune.sim.cores.instantft.job import TuningJob
+from fabtune.sim.cores.adapters_job import TuningJob
 
 from ....integer_jobs import counts_of, integers_of, rates_of, run_core, run_integers
 from ....small_cores import OPTIONS, instantft

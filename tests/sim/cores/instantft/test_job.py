@@ -7,7 +7,7 @@ from fabtune.boards.cores.instantft.job import FineTuner
 from fabtune.golden.lora.adapters import Adapters
 from fabtune.golden.nn.arithmetic.random_parameters import random_parameters
 from fabtune.sim.compiled.device import SimulatedDevice
-from fabtune.sim.cores.instantft.job import TuningJob
+from fabtune.sim.cores.adapters_job import TuningJob
 
 from ....small_cores import instantft
 from ..checks import check_difference_is_found, check_same_job, samples_of

@@ -1,24 +1,26 @@
-"""Fine-tuning as a job for the host driver of `instantft`."""
+"""Fine-tuning of adapters as a job for the host driver of any core that supports it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ....boards.cores.instantft.job import FineTuner
-from ....boards.host.adapters import Tuned
-from ....boards.host.driver import Core
-from ....golden.cores.instantft.golden_core import GoldenInstantft
-from ....golden.cores.instantft.instantft import InstantftSpec
-from ....golden.fixed import Integers
-from ....golden.lora.adapters import Adapters
-from ....golden.nn.arithmetic.forward import StageIntegers
-from ...compiled.playing import Unit
-from ...compiled.session import Bytes
+from ...boards.host.adapters import AdapterHost, Tuned
+from ...boards.host.driver import Core
+from ...golden.cores.adapters.spec import AdapterCoreSpec
+from ...golden.cores.golden_core import GoldenCore, golden_core
+from ...golden.fixed import Integers
+from ...golden.lora.adapters import Adapters
+from ...golden.lora.memory_layout import JobLayout
+from ...golden.nn.arithmetic.forward import StageIntegers
+from ...golden.train.adapters.integer import IntegerEngine
+from ...golden.train.adapters.tune import AdapterResult, AdapterTuning, accuracy
+from ..compiled.playing import Played, Unit
+from ..compiled.session import Bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,29 +71,46 @@ class TuningJob:
         size = max(map(len, self.epochs[0]))
         return len(self.epochs[0]) + (0 if self.validation is None else -(-len(self.validation) // size))
 
-    def golden(self, spec: InstantftSpec) -> GoldenInstantft:
-        return GoldenInstantft(spec)
+    def golden(self, spec: AdapterCoreSpec) -> GoldenCore[Any]:
+        return golden_core(spec)
 
-    def host(self, core: Core, spec: InstantftSpec) -> FineTuner:
-        return FineTuner(core, spec, len(self.inputs), self.raw)
+    def host(self, core: Core, spec: AdapterCoreSpec) -> AdapterHost:
+        made: AdapterHost = spec.part("boards", "job", "HOST")(core, spec, len(self.inputs), self.raw)
+        return made
 
-    def load(self, host: FineTuner) -> None:
+    def load(self, host: Any) -> None:
         host.load(self.frozen)
 
-    def start(self, host: FineTuner) -> Bytes:
+    def start(self, host: AdapterHost) -> Bytes:
         host.load_adapters(self.adapters)
         return host.layout.adapters(self.adapters).image
 
-    def run(self, host: FineTuner) -> Tuned:
+    def run(self, host: AdapterHost) -> Tuned:
         ends = (self.stop_loss, self.validation, self.patience)
         return host.tune(self.inputs, self.labels, self.epochs, self.rate, self.logits, *ends)
 
-    def tuned(self, host: FineTuner) -> Adapters:
+    def tuned(self, host: AdapterHost) -> Adapters:
         return host.adapters()
 
-    def forget(self, host: FineTuner) -> None:
+    def forget(self, host: AdapterHost) -> None:
         host.forget()
 
-    def scratch(self, spec: InstantftSpec) -> tuple[str, ...]:
+    def scratch(self, spec: AdapterCoreSpec) -> tuple[str, ...]:
         """Records outside the cache, which batches write to both halves of a region in turn."""
         return ("cache", "cache #2") if spec.cache == "none" else ("cache #2",)
+
+
+def adopt_adapters(
+    tuning: AdapterTuning, result: AdapterResult, job: TuningJob, layout: JobLayout, played: Played
+) -> bool:
+    """Take a core's adapters, those of the epoch that is kept, and test them; return whether they differ."""
+    engine, adapters = tuning.engine, played.tuned
+    assert isinstance(engine, IntegerEngine), "a core's engine"
+    rows = (result.kept_epoch or 0) * job.batches_of_epoch
+    if tuning.settings.keeps_best and 0 < rows <= len(played.images):
+        adapters = layout.adapters_of(played.images[rows - 1].copy())
+    differs = not np.array_equal(engine.job.adapters.flat, adapters.flat)
+    engine.job.adapters.flat[:] = adapters.flat
+    result.accuracy_after = accuracy(engine, tuning.task.test)
+    result.tensors = engine.tensors()
+    return differs
