@@ -1,4 +1,4 @@
-"""Sample schedules of zeroth-order jobs with one entry at a limit."""
+"""Sample schedules with one entry at a limit, of zeroth-order jobs and of tunings of adapters."""
 
 from __future__ import annotations
 
@@ -47,6 +47,27 @@ def step_entries(errors: type[IntEnum], labels: int) -> Iterator[Ending]:
         for word in HALVES:
             order = (1 | (count - 1) << COUNT_BIT, *([0] * position), word, *([0] * (count - 1 - position)))
             yield order_ending(order, {"batch": count}, label if word >> LABEL_BIT else index, word)
+
+
+def batch_entries(errors: type[IntEnum], labels: int, batch: int, cache_entries: int) -> Iterator[Ending]:
+    """Make sample schedules of a tuning of adapters with one entry at a limit.
+
+    Covered are each bit of an index and of a label, and wrong entries at each position of a beat. `batch` and
+    `cache_entries` are the core's largest.
+    """
+    index, label = (errors[name] for name in ("BAD_INDEX", "BAD_LABEL"))
+    for bit in range(LABEL_BIT):
+        entries = min(1 << bit, cache_entries)
+        yield order_ending((1 << bit,), {"cache_entries": entries}, index, 1 << bit)
+        yield order_ending((entries - 1,), {"cache_entries": entries})
+    for one in edge_labels(labels):
+        word = (one << LABEL_BIT,)
+        yield order_ending(word, {}) if one < labels else order_ending(word, {}, label, one)
+    for at in range(min(batch, WORDS)):
+        for wrong in HALVES:
+            settings = {"batch": at + 1, "samples_per_epoch": at + 1}
+            one = wrong >> LABEL_BIT
+            yield order_ending((*([0] * at), wrong), settings, label if one else index, one or wrong)
 
 
 def edge_labels(classes: int) -> list[int]:

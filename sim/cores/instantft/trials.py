@@ -15,11 +15,10 @@ from ....golden.fixed import Q8_16, Integers
 from ....golden.lora.adapters import Adapters
 from ....golden.models.network import Network
 from ....golden.nn.arithmetic.random_parameters import random_parameters
-from ....golden.zo.memory_layout import LABEL_BIT, WORDS
 from ...compiled.playing import ShortJob
-from ...trials.contract import Ending, Trials, order_ending
+from ...trials.contract import Ending, Trials
 from ...trials.draws import HALF, between, in_grains, multiples, samples_of
-from ...trials.order_lists import HALVES, edge_labels
+from ...trials.order_lists import batch_entries
 from ..adapters_job import TuningJob
 from . import ties
 from .thresholds import threshold_parameters, threshold_scales
@@ -180,20 +179,7 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
 
     def entries(self, spec: InstantftSpec) -> Iterator[Ending]:
         """Sample schedules with each bit of an index and of a label, in each word of a beat."""
-        classes = spec.labels
-        for bit in range(LABEL_BIT):
-            entries = min(1 << bit, spec.cache_entries)
-            yield order_ending((1 << bit,), {"cache_entries": entries}, Error.BAD_INDEX, 1 << bit)
-            yield order_ending((entries - 1,), {"cache_entries": entries})
-        for label in edge_labels(classes):
-            word = label << LABEL_BIT
-            yield order_ending((word,), {}) if label < classes else order_ending((word,), {}, Error.BAD_LABEL, label)
-        for at in range(min(spec.batch, WORDS)):
-            for word in HALVES:
-                settings = {"batch": at + 1, "samples_per_epoch": at + 1}
-                label = word >> LABEL_BIT
-                kind = Error.BAD_LABEL if label else Error.BAD_INDEX
-                yield order_ending((*([0] * at), word), settings, kind, label or word)
+        yield from batch_entries(Error, spec.labels, spec.batch, spec.cache_entries)
 
 
 TRIALS = TuningTrials()
