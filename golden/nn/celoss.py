@@ -1,6 +1,6 @@
 """`celoss`: gradient of the cross entropy with respect to the logits, probability - (1 at the label).
 
-There is no rounding: probabilities are Q4.12, and 1 is 4096 last places.
+Exact: probabilities are Q4.12, and 1 is 4096.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ class CelossSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute the gradients of all samples; one whose label is beyond its end is unchanged.
+        """Gradients of all samples; a sample whose label exceeds its length stays unchanged.
 
-        Differences wrap below -7, which probabilities do not reach, so that no saturation is needed.
+        Differences wrap below -7, which probabilities do not reach.
         """
         given, last = inputs["i"]["probability"][:, 0], inputs["i"]["last"]
         result = given.copy()

@@ -1,7 +1,4 @@
-"""Layer block: one stage of a network with streams, the base of `conv`, `depthwise` and `fc`.
-
-Integers: `forward.forward`.
-"""
+"""Layer block: one stage of a network with streams, the base of `conv`, `depthwise` and `fc`."""
 
 from __future__ import annotations
 
@@ -27,38 +24,38 @@ from .array.mapping import Mapping
 from .array.memories import network_memories
 
 VALUES = 8
-"""Number of parameters in a beat."""
+"""Parameters a beat."""
 ENTER = 1
-"""Cycles from a sample's first activation to the start of its way into the activation memory."""
+"""Cycles from a sample's first activation to the start of its write to the activation memory."""
 BETWEEN = 2
-"""Cycles from a sample's last write to the next one's first activation."""
+"""Cycles from a sample's last write to the next sample's first activation."""
 IDLE = 1
-"""Cycles in the state of the sequencer that waits for a sample."""
+"""Cycles of the sequencer's state that waits for a sample."""
 LARGEST_BEATS = 1 << 16
 LARGEST_SIDE = 1024
 """Most channels, rows and columns of a map."""
 
 
 def check_beats(beats: int) -> None:
-    """Raise `UserError` where a block has more beats of parameters than `LARGEST_BEATS`."""
+    """Raise `UserError` for more than `LARGEST_BEATS`."""
     if beats > LARGEST_BEATS:
         raise UserError(f"{beats} beats of parameters are more than {LARGEST_BEATS}: they are kept on the chip")
 
 
 def check_sizes(sizes: dict[str, int], most: int) -> None:
-    """Raise `UserError` where one of these sizes, by name, is not in 1 to `most`."""
+    """Raise `UserError` for a size outside 1 to `most`."""
     for name, size in sizes.items():
         if not 1 <= size <= most:
             raise UserError(f"{name} = {size} is not in 1 to {most}")
 
 
 def expand(name: str, values: tuple[int, ...], count: int, least: int, most: int) -> tuple[int, ...]:
-    """Repeat a single number as often as there are sides.
+    """The `count` values; a single value is repeated.
 
     Raises
     ------
     UserError
-        If there are more or fewer numbers, or one is out of range.
+        If the count is wrong, or a value is out of range.
     """
     if len(values) not in (1, count) or not all(least <= value <= most for value in values):
         text = ",".join(map(str, values))
@@ -91,7 +88,7 @@ class LayerBlockSpec(Spec):
     @property
     @abstractmethod
     def stage(self) -> Stage:
-        """Layer, activation and pool of the block."""
+        """Layer, activation and pool."""
 
     @cached_property
     def mapping(self) -> Mapping:
@@ -100,12 +97,12 @@ class LayerBlockSpec(Spec):
 
     @property
     def sample_inputs(self) -> int:
-        """Number of input activations of a sample."""
+        """Input activations a sample."""
         return self.stage.inputs
 
     @property
     def sample_outputs(self) -> int:
-        """Number of output activations of a sample."""
+        """Output activations a sample."""
         return prod(self.stage.output_shape)
 
     @property
@@ -114,7 +111,7 @@ class LayerBlockSpec(Spec):
         return network_memories(self.mapping)
 
     def _stage(self, shape: tuple[int, ...], layer: Layer, *behind: Layer) -> Stage:
-        """Layer, activation and what follows."""
+        """Stage of a layer, the activation and the following layers."""
         activations: tuple[Activation, ...] = ()
         if self.activation != "none":
             activation = activation_from(self.activation)
@@ -151,25 +148,25 @@ class LayerBlockSpec(Spec):
 
     @property
     def load_cycles(self) -> int:
-        """Cycles of an image on `load`, where no side waits: its last word is taken once activations are cleared."""
+        """Cycles of an image on `load` without waits, clearing of activations included."""
         return max(self.mapping.frozen_beats, self.mapping.clear_cycles + 2)
 
     def load_words(self, own: StageIntegers) -> dict[str, Words]:
-        """Words of `load` for parameters."""
+        """Image on `load`."""
         image = frozen_image(self.mapping, [own]).view("<i2").astype(np.int64)
         return {"load": {"parameter": image.reshape(-1, VALUES)}}
 
     def sample_words(self, samples: Integers) -> dict[str, Words]:
-        """Words of `i` for samples."""
+        """Samples on `i`."""
         return {"i": {"activation": samples.reshape(-1, 1)}}
 
     def results(self, own: StageIntegers, samples: Integers) -> dict[str, Words]:
-        """Output words for samples."""
+        """Outputs on `o`."""
         found = forward(self.stage, own, samples, product_of("int64"), Narrower())
         return {"o": {"activation": found.reshape(-1, 1)}}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Load parameters, then run all complete samples."""
+        """Outputs of all complete samples after a load."""
         own = self._loaded(inputs["load"]["parameter"])
         values = inputs["i"]["activation"]
         samples = values[: len(values) // self.sample_inputs * self.sample_inputs].reshape(-1, *self.stage.input_shape)
@@ -186,16 +183,13 @@ class LayerBlockSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a sample's first activation to its first output: it enters, then its words are multiplied."""
+        """Cycles from a sample's first activation to its first output."""
         start = latency.BUFFERED + IDLE + latency.STAGE_STATES
         return ENTER + self._entry + start + self._word_to_outputs + latency.OUTPUT_READ
 
     @property
     def period(self) -> int:
-        """Cycles from a sample's first output to the next one's, where no side waits and a sample enters meanwhile.
-
-        The stage begins once the outputs before have been read.
-        """
+        """Cycles between first outputs of adjacent samples without waits, with the next sample entering meanwhile."""
         return self.sample_outputs + latency.STAGE_STATES + self._word_to_outputs
 
     @property
@@ -206,9 +200,9 @@ class LayerBlockSpec(Spec):
         return words + latency.output_latency(across, self.mapping.pooling_latency)
 
     def cycles(self, count: int) -> int | None:
-        """Cycles of `count` samples at full speed, from the first activation to the last output.
+        """Cycles of `count` samples at full speed, from first activation to last output.
 
-        Returns None where a sample cannot enter while the one before is computed: there the entry decides.
+        None if entry of a sample takes longer than the computation, or does not overlap.
         """
         if count > 1 and not (self.mapping.sample_buffers == 2 and self._entry + BETWEEN <= self.period):
             return None
@@ -216,10 +210,9 @@ class LayerBlockSpec(Spec):
 
     @property
     def _entry(self) -> int:
-        """Cycles until a sample is in.
+        """Cycles of a sample's entry.
 
-        Beats of four are made one behind the other, and each is written an activation at a time or, for a vector, as
-        many as there are columns.
+        Beats of four follow each other; each is written by the activation, or `columns` at a time for a vector.
         """
         step = 1 if len(self.stage.input_shape) == 3 else min(self.columns, 4)
         sizes = [min(4, self.sample_inputs - first) for first in range(0, self.sample_inputs, 4)]
@@ -231,7 +224,7 @@ class LayerBlockSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class FilterBlockSpec(LayerBlockSpec):
-    """Parameters of a block that moves filters over a map: what `conv` and `depthwise` share.
+    """Parameters shared by `conv` and `depthwise`.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """`mac`: array of multipliers with one sum per column across the lanes, or one sum per multiplier.
 
-The array is output-stationary: a sum stays in its register while words stream in. Products and sums are exact; sums
-across the lanes are narrowed to activations, sums of single multipliers are not.
+Output-stationary: a sum stays in its register while words stream in. Products and sums are exact; only sums across the
+lanes are narrowed to activations.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ class MacSpec(Spec):
 
     @property
     def across(self) -> bool:
-        """True if sums are across the lanes."""
+        """Whether sums are across the lanes."""
         return self.mode == "across"
 
     @property
     def longest(self) -> int:
-        """Number of words of the longest sum."""
+        """Words of the longest sum."""
         return self.terms // self.lanes if self.across else self.batch
 
     @property
@@ -112,7 +112,7 @@ class MacSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute sums; a word marked `first` begins a sum, and one marked `last` outputs it."""
+        """Sums; a word marked `first` begins a sum, a word marked `last` outputs it."""
         given = inputs["i"]
         results = [row for row, last in zip(self._sums(given), given["last"][:, 0], strict=True) if last]
         name, lanes = ("y", self.columns) if self.across else ("sum", self.lanes * self.columns)
@@ -120,7 +120,7 @@ class MacSpec(Spec):
         return {"o": {name: narrow(values, PRODUCT_FRACTION, Q8_16) if self.across else values}}
 
     def _sums(self, given: Words) -> list[Integers]:
-        """Value of the sum after each word."""
+        """Running sum after each word."""
         x, w, first = given["x"], given["w"].reshape(len(given["w"]), -1, self.columns), given["first"][:, 0]
         if self.across:
             products = np.einsum("nl,nlc->nc", x, w)

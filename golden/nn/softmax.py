@@ -1,4 +1,4 @@
-"""Softmax from two tables without a divider: the maximum is subtracted, the sum normalised to between 1 and 2.
+"""Softmax from two tables without a divider: maximum subtracted, sum normalised to 1 to 2.
 
 Each table fits one block RAM, as in InstantFT (section 4.1, after Duarte et al., 2018).
 """
@@ -27,9 +27,9 @@ class SoftmaxTables:
     Parameters
     ----------
     distance : Format
-        Format of the difference to the largest logit, which addresses the table of exponentials.
+        Difference to the largest logit, the address of the table of exponentials.
     mantissa : int
-        Bits after the leading one of the sum, which address the table of reciprocals.
+        Bits after the sum's leading one, the address of the table of reciprocals.
     """
 
     distance: Format = DISTANCE
@@ -40,7 +40,7 @@ class SoftmaxTables:
 
     @cached_property
     def exponentials(self) -> Integers:
-        """Table of exp(-i / 2**7) in U1.17; the last entry, for all larger distances, is 0."""
+        """Table of exp(-i / 2**7) in U1.17; the last entry, also for larger distances, is 0."""
         distances = self.distance.to_float(np.arange(self.distance.maximum + 1))
         return self.exponential_format.from_float(np.where(distances < distances[-1], np.exp(-distances), 0.0))
 
@@ -51,23 +51,18 @@ class SoftmaxTables:
         return self.reciprocal_format.from_float(1 / (1 + np.ldexp(entries, -self.mantissa)))
 
     def products(self, logits: Integers) -> tuple[Integers, int]:
-        """Compute the softmax of logits, before its rounding.
-
-        Parameters
-        ----------
-        logits : array of int, (n, classes)
-            Q8.16.
+        """Unrounded softmax of logits in Q8.16, (n, classes).
 
         Returns
         -------
         products : array of int64, (n, classes)
         fraction : int
-            Their fraction bits.
+            Fraction bits of the products.
         """
         distances = logits.max(axis=1, keepdims=True) - logits
         terms = self.exponentials[narrow(distances, Q8_16, self.distance)]
         total = terms.sum(axis=1, keepdims=True)
-        # the largest logit's own term is 1.0, so the sum is at least 1.0
+        # the largest logit's term is 1.0, so the sum is at least 1.0
         one = self.exponential_format.fraction
         octave = np.frexp(total.astype(np.float64))[1].astype(np.int64) - 1 - one
         top = int(octave.max(initial=0))
@@ -76,22 +71,11 @@ class SoftmaxTables:
         return (terms * inverse) << (top - octave), one + self.reciprocal_format.fraction + top
 
     def probabilities(self, logits: Integers) -> Integers:
-        """Compute the softmax of logits.
-
-        Parameters
-        ----------
-        logits : array of int, (n, classes)
-            Q8.16.
-
-        Returns
-        -------
-        array of int64, (n, classes)
-            Q4.12. The sum of a row is 1 up to 0.1 % and one rounding per class.
-        """
+        """Softmax in Q4.12 of logits in Q8.16, (n, classes); a row's sum is 1 up to 0.1 % and a rounding a class."""
         return narrow(*self.products(logits), Q4_12)
 
     def gradient(self, logits: Integers, labels: Integers) -> Integers:
-        """Gradient of each sample's cross entropy with respect to its logits, Q4.12: probability - (1 at the label)."""
+        """Gradient of the cross entropy with respect to the logits, Q4.12: probability - (1 at the label)."""
         result = self.probabilities(logits)
         result[np.arange(len(labels)), labels] -= 1 << Q4_12.fraction
         return result
@@ -133,12 +117,12 @@ class SoftmaxSpec(Spec):
         return self.classes.bit_length() - 1
 
     def period(self, length: int) -> int:
-        """Cycles from the first logit of a sample to that of the next sample."""
+        """Cycles between first logits of adjacent samples."""
         return 3 * length + 5 + self.octaves
 
     @property
     def drain(self) -> int:
-        """Cycles from the earliest start of the next sample, that one included, to the last probability of a sample."""
+        """Cycles from the earliest start of the next sample (inclusive) to the last probability of a sample."""
         return 5
 
     def streams(self) -> dict[str, Stream]:
@@ -158,7 +142,7 @@ class SoftmaxSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Compute the softmax of all complete samples."""
+        """Probabilities of all complete samples."""
         logits = inputs["i"]["logit"][:, 0]
         found, flags = [np.empty(0, np.int64)], [np.empty((0, 1), np.int64)]
         for start, end in packets_of(inputs["i"]["last"]):

@@ -1,7 +1,7 @@
 """Integer forward pass: activations Q8.16, parameters Q4.12, exact sums, one rounding per value.
 
-In a stage: products, bias and residual are summed exactly, rounded once to Q8.16 with saturation, clipped by the
-activation, and pooled; an average is an exact sum and one division, rounded half to even.
+A stage sums products, bias and residual exactly, rounds once to Q8.16 with saturation, applies the activation and
+pools; an average is an exact sum and one division, rounded half to even.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .multipliers import takes_dsp
 from .products import Product
 
 PRODUCT_FRACTION = Q8_16.fraction + Q4_12.fraction
-"""Fraction bits of an activation times a parameter, and of their sums."""
+"""Fraction bits of products and their sums."""
 
 
 @dataclass(frozen=True)
 class StageIntegers:
-    """Weights and biases of a stage in Q4.12, in the shapes of `Stage.weight_shape` and (`Stage.biases`,)."""
+    """Weight, `Stage.weight_shape`, and bias, (`Stage.biases`,), of a stage in Q4.12."""
 
     weight: Integers
     bias: Integers
@@ -34,14 +34,13 @@ class StageIntegers:
 def run(
     stages: Sequence[Stage], parameters: Sequence[StageIntegers], inputs: Integers, product: Product, narrow: Narrower
 ) -> list[Integers]:
-    """Run stages that read the sample and each other.
+    """Outputs of all stages.
 
     Parameters
     ----------
     stages : sequence of Stage
-        All stages of a network, or its first ones.
+        A network's stages, or the first of them.
     parameters : sequence of StageIntegers
-        Those of each stage.
     inputs : array of int, (n, *input_shape)
         Q8.16.
     product, narrow
@@ -50,7 +49,7 @@ def run(
     Returns
     -------
     list of array of int64, (n, *stage.output_shape)
-        Outputs of each stage, Q8.16.
+        Q8.16.
     """
     outputs = [inputs]
     for stage, own in zip(stages, parameters, strict=True):
@@ -60,19 +59,14 @@ def run(
 
 
 def side_by_side(values: Sequence[Integers], numbers: Tensors) -> Integers:
-    """Put what a stage reads or adds side by side.
+    """Concatenate tensors of a source or residual; maps of different sizes become a vector a sample.
 
     Parameters
     ----------
     values : sequence of array of int
-        The sample and the outputs of the stages.
+        The sample, then the outputs of the stages.
     numbers : tuple of int
-        Their numbers, -1 for the sample.
-
-    Returns
-    -------
-    array of int
-        Of maps whose height and width differ, a vector of each sample.
+        Tensors to concatenate, -1 for the sample.
     """
     own = [values[number + 1] for number in numbers]
     if len({one.shape[2:] for one in own}) > 1:
@@ -88,7 +82,7 @@ def forward(
     narrow: Narrower,
     residual: Integers | None = None,
 ) -> Integers:
-    """Run one stage.
+    """Outputs of one stage.
 
     Parameters
     ----------
@@ -99,7 +93,7 @@ def forward(
     product, narrow
         Matrix product and narrowing.
     residual : array of int, (n, *stage.computed_shape), optional
-        What the stage adds, Q8.16; where it has a residual.
+        Q8.16, for a stage with a residual.
 
     Returns
     -------
@@ -113,7 +107,7 @@ def forward(
         added = residual.reshape(len(inputs), stage.biases, *stage.computed_shape[1:] or (1, 1))
         added = added[:, :, : pixels[0], : pixels[1]].transpose(0, 2, 3, 1)
         sums = sums + (added.reshape(sums.shape) << Q4_12.fraction)
-    # of pixels in several windows, and of windows beyond the map, each window is computed for itself
+    # pixels of overlapping or padded windows are computed once a window
     apart = stage.pool is not None and (stage.pool.stride != stage.pool.size or any(stage.pool.padding))
     if apart:
         maps = sums.reshape(len(inputs), *pixels, stage.biases).transpose(0, 3, 1, 2)
@@ -136,10 +130,10 @@ def forward(
 
 
 def computed_pixels(stage: Stage) -> Pair:
-    """Height and width of what is computed of each channel.
+    """Height and width of the computed pixels.
 
-    Pixels outside all windows of the pool are not computed, and so do not saturate. One in several windows is computed
-    for each of them, and counts as often.
+    Pixels outside all pool windows are not computed, and do not saturate. Pixels of several windows are computed, and
+    counted, once a window.
     """
     if len(stage.computed_shape) == 1:
         return 1, 1
@@ -150,7 +144,7 @@ def computed_pixels(stage: Stage) -> Pair:
 
 
 def pooled_pixels(stage: Stage) -> Pair:
-    """Rows and columns of all windows of a stage's pool together, those beyond the map included."""
+    """Rows and columns of all pool windows together, padding included."""
     assert stage.pool is not None
     _, *windows = stage.output_shape
     down, across = (
@@ -161,7 +155,7 @@ def pooled_pixels(stage: Stage) -> Pair:
 
 
 def beyond_map(stage: Stage) -> Sides:
-    """Rows and columns of the pool's windows beyond each side of the map: top, bottom, left, right."""
+    """Rows and columns of pool windows beyond the map: top, bottom, left, right."""
     if stage.pool is None:
         return 0, 0, 0, 0
     top, _, left, _ = stage.pool.padding
@@ -170,24 +164,24 @@ def beyond_map(stage: Stage) -> Sides:
 
 
 def _sums(stage: Stage, own: StageIntegers, inputs: Integers, pixels: Pair, product: Product) -> Integers:
-    """Sums of products of each output: (n * pixels, biases)."""
+    """Sums of products, (n * pixels, biases)."""
     if isinstance(stage.layer, Linear):
         return product(inputs.reshape(len(inputs), -1), own.weight.T)
     if len(stage.computed_shape) == 1:
         return inputs.reshape(len(inputs), -1) * own.weight.reshape(-1)
     windows = _windows(inputs, stage, pixels)
     if isinstance(stage.layer, Convolution):
-        # a product of its own for each group
+        # a matrix product a group
         rows = windows.reshape(prod(windows.shape[:3]), stage.layer.groups, -1).transpose(1, 0, 2)
         weights = own.weight.reshape(stage.layer.groups, stage.biases // stage.layer.groups, -1)
         return np.concatenate([product(*pair) for pair in zip(rows, weights.transpose(0, 2, 1), strict=True)], axis=1)
-    # a product of its own for each channel
+    # a matrix product a channel
     rows = windows.transpose(3, 0, 1, 2, 4, 5).reshape(stage.biases, prod(windows.shape[:3]), -1)
     return product(rows, own.weight.reshape(stage.biases, -1, 1))[:, :, 0].T
 
 
 def _windows(inputs: Integers, stage: Stage, pixels: Pair) -> Integers:
-    """Inputs of each output pixel: (n, height, width, channels, kernel height, kernel width)."""
+    """Inputs of each output pixel, (n, height, width, channels, kernel height, kernel width)."""
     assert not isinstance(stage.layer, Linear)
     top, bottom, left, right = stage.layer.padding
     padded = np.pad(inputs, ((0, 0), (0, 0), (top, bottom), (left, right)))
@@ -197,7 +191,7 @@ def _windows(inputs: Integers, stage: Stage, pixels: Pair) -> Integers:
 
 
 def _pool_windows(maps: Integers, stage: Stage) -> Integers:
-    """Windows of the pool: (n, channels, height, width, window height, window width)."""
+    """Pool windows, (n, channels, height, width, window height, window width)."""
     assert stage.pool is not None
     down, across = stage.pool.stride
     windows: Integers = np.lib.stride_tricks.sliding_window_view(maps, stage.pool.size, axis=(2, 3))
@@ -213,7 +207,7 @@ def _pooled(windows: Integers, stage: Stage) -> Integers:
 
 
 NUMERATOR_PART, MULTIPLIER_PART = 26, 17
-"""Bits of the operands of one DSP slice where they are unsigned."""
+"""Unsigned operand bits of a DSP slice."""
 
 
 @dataclass(frozen=True)
@@ -234,9 +228,9 @@ class Reciprocal:
     Parameters
     ----------
     count : int
-        Values of a window, at least 1.
+        Divisor, the values of a window, at least 1.
     activation : Format
-        Of the values, of at least 2 bits: then ``2**(width - 1)`` is even, and leaves a quotient even or odd.
+        Format of the values, at least 2 bits: ``2**(width - 1)`` is then even and keeps the parity of a quotient.
 
     Attributes
     ----------
@@ -267,17 +261,14 @@ class Reciprocal:
 
     @property
     def parts(self) -> tuple[int, int]:
-        """Parts of numerator and multiplier that one DSP slice multiplies, 26 and 17 bits; none where one only shifts.
-
-        Numerator and multiplier are unsigned, and the slice's operands, of 27 and 18 bits, signed.
-        """
+        """DSP-sized parts of numerator and multiplier, 26 and 17 unsigned bits; (0, 0) for a shift."""
         if self.multiplier == 1:
             return (0, 0)
         return -(-self.numerator_bits // NUMERATOR_PART), -(-self.multiplier.bit_length() // MULTIPLIER_PART)
 
     @property
     def dsps(self) -> int:
-        """DSPs of the products of all parts."""
+        """DSPs of all partial products."""
         across, down = self.parts
         widths = [min(NUMERATOR_PART, self.numerator_bits - i * NUMERATOR_PART) for i in range(across)]
         factors = [self.multiplier >> j * MULTIPLIER_PART & (1 << MULTIPLIER_PART) - 1 for j in range(down)]
@@ -285,17 +276,17 @@ class Reciprocal:
 
     @property
     def latency(self) -> int:
-        """Cycles of a division in hardware: operands, products, levels of their sum, quotient."""
+        """Cycles in hardware: operands, products, adder levels, quotient."""
         count = self.parts[0] * self.parts[1]
         return 3 + (count - 1).bit_length() if count else 1
 
     @property
     def offset(self) -> int:
-        """Constant that makes a numerator of a sum."""
+        """Numerator minus sum."""
         return (self.count << (self.activation.width - 1)) + self.count // 2
 
     def divide(self, sums: Integers) -> Integers:
-        """Compute `divided` of the sums by multiplication; a product may have more than 64 bits."""
+        """Quotients equal to `divided`, by multiplication; products may exceed 64 bits."""
         products = (sums.astype(object) + self.offset) * self.multiplier
         quotients, low = products >> self.shift, products & ((1 << self.shift) - 1)
         odd_ties = (low < self.multiplier) & (quotients & 1 == 1) if self.count % 2 == 0 else False

@@ -1,7 +1,6 @@
-"""Losses that a core trains for: the cross entropy of labels, or the mean squared error of an autoencoder.
+"""Losses of a core: cross entropy of labels, or mean squared error of an autoencoder.
 
-An autoencoder's target is the sample itself: the values that the network reads, in Q8.16. It has no labels; where an
-order list has one, it is 0.
+An autoencoder's target is the sample in Q8.16; its label in a sample schedule is 0.
 """
 
 from __future__ import annotations
@@ -12,27 +11,17 @@ from ...errors import UserError
 from ..softmax import LARGEST_SAMPLE
 
 Loss = Literal["cross_entropy", "mse"]
-"""Names of the losses."""
 LARGEST_OUTPUTS = 1 << 14
-"""Most outputs of an autoencoder: the sum of both sides' squared errors then fits 63 bits."""
+"""Most outputs of an autoencoder: the squared errors of both perturbation signs then fit 63 bits."""
 
 
 def labels_of(loss: Loss, name: str, inputs: int, outputs: int) -> int:
-    """Count the labels that a sample of a network can have: 1, of an autoencoder.
-
-    Parameters
-    ----------
-    loss : str
-    name : str
-        Name of the network, for messages.
-    inputs, outputs : int
-        Values of a sample, and of its outputs.
+    """Number of labels of a network, 1 for an autoencoder; `name` is the network's in messages.
 
     Raises
     ------
     UserError
-        If the network has more classes than a label's eight bits tell apart, or, with the mean squared error, other
-        outputs than inputs, or too many of them.
+        If there are more classes than an 8-bit label, or for ``mse`` unequal inputs and outputs, or too many outputs.
     """
     if loss == "cross_entropy":
         if outputs > LARGEST_SAMPLE:

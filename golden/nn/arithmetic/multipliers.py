@@ -1,13 +1,13 @@
-"""Products with constants: which of them synthesis puts into a DSP."""
+"""DSP inference of products with constants."""
 
 MAX_SMALL_PRODUCT = 17
-"""A multiplier stays in the fabric while its two operand widths add up to this or less."""
+"""Largest sum of operand widths of a multiplier without a DSP."""
 
 
 def takes_dsp(width: int, constant: int) -> bool:
-    """Whether a product of an operand of so many bits with a positive constant is a DSP.
+    """Whether the product of an operand of `width` bits and a positive constant is a DSP.
 
-    A constant of one or two ones, or of a run of ones, makes a sum or a difference of shifted operands.
+    Constants of one or two ones, or a run of ones, are a sum or difference of shifted operands.
     """
     run = constant // (constant & -constant)
     is_sum = constant.bit_count() <= 2 or run & (run + 1) == 0

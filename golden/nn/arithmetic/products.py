@@ -1,4 +1,4 @@
-"""Independent implementations of the exact integer matrix product, which check each other."""
+"""Independent implementations of the exact integer matrix product."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _torch(a: Integers, b: Integers) -> Integers:
 
 
 def _cuda(a: Integers, b: Integers) -> Integers:
-    # Smaller ones take longer to move than to compute.
+    # smaller matrices take longer to move than to compute
     return matmul(a, b, _on_gpu) if a.size * b.shape[-1] >= 1 << 24 else matmul(a, b)
 
 
@@ -39,19 +39,19 @@ def _on_gpu(a: Integers, b: Integers) -> Integers:
 
 
 PRODUCTS: dict[str, Product] = {"blas": matmul, "int64": _int64, "torch": _torch, "cuda": _cuda}
-"""`blas`: float64, exact as long as no sum can reach 2**53, which is checked; `int64`: NumPy;
-`torch`: PyTorch's int64; `cuda`: large ones as `blas`, on a GPU."""
+"""`blas`: float64 below 2**53, checked; `int64`: NumPy; `torch`: PyTorch's int64; `cuda`: large products on a GPU, else
+`blas`."""
 
 
 def fastest() -> str:
-    """Name of the fastest implementation here: `cuda` where PyTorch finds a GPU, else `blas`."""
+    """`cuda` if PyTorch finds a GPU, else `blas`."""
     import torch
 
     return "cuda" if torch.cuda.is_available() else "blas"
 
 
 def product_of(name: str) -> Product:
-    """Look up an implementation by name."""
+    """Implementation of a name."""
     if name not in PRODUCTS:
         raise UserError(f"there is no product {name!r}; there are: {', '.join(PRODUCTS)}")
     return PRODUCTS[name]

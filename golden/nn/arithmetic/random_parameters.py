@@ -10,7 +10,7 @@ from .forward import StageIntegers
 
 
 def random_parameters(network: Network, rng: np.random.Generator, gain: float = 1.0) -> list[StageIntegers]:
-    """Make frozen parameters in Q4.12 whose activations stay as large as the samples; they grow where `gain` > 1."""
+    """Frozen parameters in Q4.12; activations keep the size of the samples, or grow for `gain` > 1."""
     frozen = []
     for stage in network.stages:
         weight = rng.normal(0, gain * (2 / np.prod(stage.weight_shape[1:])) ** 0.5, stage.weight_shape)
@@ -21,23 +21,14 @@ def random_parameters(network: Network, rng: np.random.Generator, gain: float = 
 def random_samples(
     network: Network, byte_inputs: bool, samples: int, rng: np.random.Generator, labels: int
 ) -> tuple[Integers, Integers, Integers]:
-    """Draw samples and labels of a network.
-
-    Parameters
-    ----------
-    network : Network
-    byte_inputs : bool
-        Samples are bytes that stand for 0 to 1; otherwise Q8.16.
-    samples : int
-    rng : Generator
-    labels : int
-        Labels that a sample can have.
+    """Random samples and labels.
 
     Returns
     -------
     inputs, values : array of int, (samples, *input_shape)
-        Samples as a core reads them, and in Q8.16.
+        Stored samples, bytes (0 to 1) or Q8.16, and the same in Q8.16.
     labels : array of int, (samples,)
+        From 0 to ``labels - 1``.
     """
     shape = (samples, *network.input_shape)
     inputs = rng.integers(0, 256, shape) if byte_inputs else rng.integers(-60000, 60000, shape)

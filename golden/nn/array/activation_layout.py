@@ -1,10 +1,9 @@
-"""Layout of tensors in the activation memory: the sample, and the outputs of every stage that others read.
+"""Layout of the sample and of stage outputs in the activation memory.
 
-A map is stored pixel by pixel with the channels side by side, within the zeros that its readers want around it: on
-each side as many as the one that wants most. Where that saves words, and the first convolution is all that reads the
-sample, its rows are stored as often side by side as the kernel has rows.
+A map is stored pixel by pixel, channels adjacent, with the largest zero padding among its readers. A sample read only
+by the first convolution may have its rows replicated, once for each kernel row, where this saves words.
 
-A concatenation costs nothing: its parts share a region, in which each pixel has the channels of all of them.
+Parts of a concatenation share a region: each pixel has the channels of all parts, without a copy.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class TensorLayout(NamedTuple):
     pitch, column : int
         Values to the next row, to the next column.
     origin : int
-        Place of the first value, behind the zeros.
+        Offset of the first value after the zeros.
     """
 
     rows: int
@@ -38,16 +37,16 @@ class TensorLayout(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Place of a tensor among those of concatenations that share its region.
+    """Place of a tensor in the region that it shares with other parts of concatenations.
 
     Attributes
     ----------
     region : tuple of int
-        Numbers of the tensors of the region, ascending.
+        Tensors of the region, ascending.
     first : int
-        Channels, or features of a vector, of others before its own.
+        First channel of the tensor, or feature of a vector.
     channels : int
-        Those of the whole region.
+        Channels of the region.
     """
 
     region: Tensors
@@ -56,14 +55,7 @@ class Place(NamedTuple):
 
 
 class CopyNeededError(Exception):
-    """Concatenation whose parts cannot lie side by side.
-
-    Parameters
-    ----------
-    stage : int
-        Number of the stage that reads it.
-    reason : str
-    """
+    """Concatenation whose parts cannot be adjacent; `stage` reads it."""
 
     def __init__(self, stage: int, reason: str) -> None:
         super().__init__(reason)
@@ -71,14 +63,14 @@ class CopyNeededError(Exception):
 
 
 def places(stages: Sequence[Stage]) -> dict[int, Place]:
-    """Find the places of all tensors that are parts of a concatenation.
+    """Place of each part of a concatenation, by tensor.
 
     Raises
     ------
     CopyNeededError
-        If a concatenation cannot be had without a copy.
+        If a concatenation needs a copy.
     """
-    # by tensor: the region, as tensors with their first channels, which may still be below 0
+    # region of each tensor: first channels by tensor, which may still be negative
     regions: dict[int, dict[int, int]] = {}
     for number, stage in enumerate(stages):
         for tensors in (stage.source, stage.residual or ()):
@@ -93,7 +85,7 @@ def places(stages: Sequence[Stage]) -> dict[int, Place]:
 
 
 def _join(stages: Sequence[Stage], tensors: Tensors, regions: dict[int, dict[int, int]]) -> str:
-    """Bring the regions of these tensors together, so that they are neighbours in this order; or why they cannot be."""
+    """Join the regions of tensors, adjacent in this order; returns the reason of a failure."""
     if min(tensors) < 0:
         return "a concatenation with the sample"
     pixels = {_shape(stages, tensor)[1:] for tensor in tensors}
@@ -121,17 +113,17 @@ def _shape(stages: Sequence[Stage], tensor: int) -> Shape:
 
 
 def is_map(stage: Stage) -> bool:
-    """Whether a stage reads pixels of maps, and not a vector or all values of maps at once."""
+    """Whether a stage reads maps by the pixel."""
     return not isinstance(stage.layer, Linear) and len(stage.computed_shape) == 3
 
 
 def sample_is_map(stages: Sequence[Stage]) -> bool:
-    """Whether the sample lies pixel by pixel, as a stage reads or adds pixels, and not in its own order."""
+    """Whether the sample is stored by the pixel, as a stage reads or adds pixels."""
     return any(is_map(stage) for stage in _readers(stages, -1))
 
 
 def row_replicas(stages: Sequence[Stage], lanes: int) -> int:
-    """Copies of a sample's rows, stored side by side: the window of the first convolution is then one run."""
+    """Adjacent copies of a sample's rows, which make the first convolution's window one run."""
     first = stages[0]
     other_readers = len(_readers(stages, -1)) > 1 or first.residual is not None
     if not isinstance(first.layer, Convolution) or first.layer.groups > 1 or other_readers or any(beyond_map(first)):
@@ -143,7 +135,7 @@ def row_replicas(stages: Sequence[Stage], lanes: int) -> int:
 
 
 def tensor_layout(stages: Sequence[Stage], tensor: int, lanes: int, shared: dict[int, Place]) -> TensorLayout:
-    """Layout of the outputs of a stage, or of the sample, -1, with the `places` of those that share regions."""
+    """Layout of a stage's outputs, or of the sample, -1; `shared` is from `places`."""
     shape = _shape(stages, tensor)
     place = shared.get(tensor, Place((tensor,), 0, shape[0]))
     if len(shape) == 1 or (tensor < 0 and not sample_is_map(stages)):
@@ -165,7 +157,7 @@ def tensor_layout(stages: Sequence[Stage], tensor: int, lanes: int, shared: dict
 
 
 def _read_beyond(stage: Stage, tensor: int) -> Sides:
-    """Rows and columns that a stage reads beyond each side of a map, for itself or for windows of its pool."""
+    """Padding that a stage needs around a map, for its kernel and its pool: top, bottom, left, right."""
     top, bottom, left, right = beyond_map(stage)
     if tensor not in stage.source or isinstance(stage.layer, Linear):
         return top, bottom, left, right
@@ -175,5 +167,5 @@ def _read_beyond(stage: Stage, tensor: int) -> Sides:
 
 
 def _readers(stages: Sequence[Stage], tensor: int) -> list[Stage]:
-    """Stages that read or add a tensor."""
+    """Stages with a tensor as source or residual."""
     return [stage for stage in stages if tensor in stage.reads]

@@ -1,4 +1,4 @@
-"""Units of activations on the array: cycles and DSPs; a column has one of each kind that its network needs."""
+"""Activation units of the array: cycles and DSPs; each column has one of every kind in its network."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from . import latency
 
 @dataclass(frozen=True)
 class ActivationUnit(ABC):
-    """Unit of one kind, through which the rounded sums of all stages pass.
+    """Unit in the path of the rounded sums of all stages.
 
     Parameters
     ----------
     constants : tuple of int
-        `Activation.constant` of the activations that it computes, ascending.
+        `Activation.constant` of its activations, ascending.
 
     Attributes
     ----------
     kind : str
-        `Activation.unit`; also the name of its component and its choice in RTL.
+        `Activation.unit`, and the name of component and port in RTL.
     latency : int
-        Cycles from a value to its output.
+        Cycles from input to output.
     """
 
     kind: ClassVar[str]
@@ -38,17 +38,17 @@ class ActivationUnit(ABC):
     @property
     @abstractmethod
     def dsps(self) -> int:
-        """DSPs of a column."""
+        """DSPs a column."""
 
     def choice(self, activation: Activation | None) -> int:
-        """Number of an activation among its constants, counted from 1; 0 for any other, whose values pass."""
+        """Number of an activation's constant from 1; 0 for other activations, whose values pass unchanged."""
         if activation is None or activation.unit != self.kind:
             return 0
         return 1 + self.constants.index(activation.constant)
 
 
 class LeakyUnit(ActivationUnit):
-    """Product of a negative value and a slope, rounded."""
+    """Rounded product of a negative value and a slope."""
 
     kind = "leaky"
     latency = latency.OPERANDS + latency.PRODUCT + latency.ROUNDING
@@ -59,7 +59,7 @@ class LeakyUnit(ActivationUnit):
 
 
 class HardSwishUnit(ActivationUnit):
-    """Product of a value and its gate, rounded; the gate is the quotient of a sum, `GATE`."""
+    """Rounded product of a value and its gate, a quotient by `GATE`."""
 
     kind = "hard_swish"
     GATE: ClassVar[Reciprocal] = Reciprocal(GATE_DIVISOR, Format(2, Q8_16.fraction))
@@ -71,7 +71,7 @@ UNITS: tuple[type[ActivationUnit], ...] = (LeakyUnit, HardSwishUnit)
 
 
 def units_of(activations: Sequence[Activation | None]) -> tuple[ActivationUnit, ...]:
-    """Units that compute these activations, in the order of `UNITS`."""
+    """Units for these activations, in the order of `UNITS`."""
     needed = {(one.unit, one.constant) for one in activations if one is not None and one.unit}
     found = ((unit, tuple(sorted(constant for kind, constant in needed if kind == unit.kind))) for unit in UNITS)
     return tuple(unit(constants) for unit, constants in found if constants)

@@ -1,4 +1,4 @@
-"""Copies of weights in words of two pixels: how far they are from the weights, and the lanes of both."""
+"""Copies of weights in words of two pixels: their distance and their lanes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from .mapping import Mapping
 
 
 class Copy(NamedTuple):
-    """Distance from a weight for the left pixel to the same weight for the right one, within a word.
-
-    Attributes
-    ----------
-    lanes, columns : int
-    """
+    """Distance in a word from a weight of the left pixel to its copy for the right pixel."""
 
     lanes: int
     columns: int
 
 
 def copy_of(mapping: Mapping, at: int) -> Copy | None:
-    """Distance of the copies of stage number `at`; None where each weight stands once."""
+    """Distance of the copies of stage `at`; None without copies."""
     pair, layer = mapping.stages[at].pair, mapping.network_stages[at].layer
     if pair is None:
         return None
@@ -29,18 +24,18 @@ def copy_of(mapping: Mapping, at: int) -> Copy | None:
 
 
 def copies(mapping: Mapping) -> tuple[Copy, ...]:
-    """All distances that stages have, each once, ascending."""
+    """Distinct distances of all stages, ascending."""
     found = {copy_of(mapping, at) for at in range(len(mapping.stages))}
     return tuple(sorted(copy for copy in found if copy is not None))
 
 
 def segments(mapping: Mapping) -> tuple[int, ...]:
-    """First columns of neighbours that are of the same pixel in every stage."""
+    """First columns of runs that belong to one pixel in every stage."""
     return (0, *sorted({copy.columns for copy in copies(mapping)}))
 
 
 def tail_lanes(mapping: Mapping, at: int) -> tuple[int, ...]:
-    """Lanes of the last word of each run of stage number `at` that have a weight, a bit for each, by segment."""
+    """Mask by segment of the lanes with a weight in the last word of a run of stage `at`."""
     stage, values = mapping.stages[at], mapping.window(at).values
     if stage.within:
         return ((1 << mapping.lanes) - 1,) * len(segments(mapping))

@@ -1,4 +1,4 @@
-"""Memory images of a mapped network: frozen parameters and samples, byte for byte as a core reads them."""
+"""Memory images of a mapped network: frozen parameters and samples."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from .mapping import Mapping
 
 
 def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
-    """Build the image of the frozen parameters, (16 * frozen_beats,) bytes: all weights, then all biases.
+    """Image of the frozen parameters, (16 * frozen_beats,) bytes: all weights, then all biases.
 
-    A weight word is stored lane by lane, a parameter for each column; a stage is stored group by group. Where words are
-    of two pixels, weights and biases stand there twice.
+    Weights are ordered by stage, group, word, lane and column. Words of two pixels have each weight and bias twice.
     """
     weights, biases = np.zeros(mapping.weight_words * mapping.lanes * mapping.columns, np.int64), []
     for at, (own, stage) in enumerate(zip(frozen, mapping.stages, strict=True)):
@@ -33,10 +32,7 @@ def frozen_image(mapping: Mapping, frozen: Sequence[StageIntegers]) -> Bytes:
 
 
 def frozen_of(mapping: Mapping, image: Bytes) -> list[StageIntegers]:
-    """Read frozen parameters from their image, as `frozen_image` builds it: those of each stage.
-
-    Of words of two pixels the left one counts.
-    """
+    """Frozen parameters of each stage from the image of `frozen_image`; of two pixels the left is read."""
     values = image.view("<i2").astype(np.int64)
     weights, biases = np.split(values, [mapping.weight_words * mapping.lanes * mapping.columns])
     rows = biases.reshape(-1, mapping.column_beats * BEAT // 2)[:, : mapping.columns]
@@ -49,9 +45,9 @@ def frozen_of(mapping: Mapping, image: Bytes) -> list[StageIntegers]:
 
 
 def weight_positions(mapping: Mapping, at: int, pixel: int = 0) -> Integers:
-    """Index of each weight of stage number `at` among the values of all weight words: (channels, weights of one).
+    """Index of each weight of stage `at` among the values of all weight words: (channels, weights of a channel).
 
-    Where words are of two pixels, `pixel` is 0 for the left one and 1 for the right one.
+    In words of two pixels, `pixel` 0 is the left, 1 the right pixel.
     """
     stage = mapping.stages[at]
     if stage.within:
@@ -72,14 +68,14 @@ def weight_positions(mapping: Mapping, at: int, pixel: int = 0) -> Integers:
 
 
 def samples_image(mapping: Mapping, inputs: NDArray[np.integer]) -> Bytes:
-    """Build the image of samples, (n, *input_shape) bytes or Q8.16: (n, 16 * sample_beats) bytes."""
+    """Image of samples, (n, 16 * sample_beats) bytes, from (n, *input_shape) bytes or Q8.16."""
     flat = inputs.reshape(len(inputs), -1)
     stored = flat.astype(np.uint8) if mapping.byte_inputs else np.ascontiguousarray(flat, "<i4").view(np.uint8)
     return np.pad(stored, ((0, 0), (0, BEAT * mapping.sample_beats - stored.shape[1])))
 
 
 def samples_of(mapping: Mapping, image: Bytes) -> NDArray[np.integer]:
-    """Read samples from their image, as `samples_image` builds it: (n, *input_shape) bytes or Q8.16."""
+    """Samples from the image of `samples_image`: (n, *input_shape) bytes or Q8.16."""
     rows = image.reshape(-1, BEAT * mapping.sample_beats)
     stored = rows if mapping.byte_inputs else rows.view("<i4")
     shape = mapping.input_shape
@@ -87,17 +83,17 @@ def samples_of(mapping: Mapping, image: Bytes) -> NDArray[np.integer]:
 
 
 def column_rows(mapping: Mapping, rows: Integers) -> Integers:
-    """Start each row of `columns` parameters on a beat of its own; flat."""
+    """Rows of `columns` parameters, each padded to whole beats; flat."""
     return np.pad(rows, ((0, 0), (0, mapping.column_beats * BEAT // 2 - mapping.columns))).reshape(-1)
 
 
 def parameter_bytes(values: Integers) -> Bytes:
-    """Store parameters in Q4.12 as bytes, two each, the lower first."""
+    """Little-endian bytes of Q4.12."""
     return np.ascontiguousarray(values, "<i2").view(np.uint8)
 
 
 def _positions(mapping: Mapping, at: int, pixel: int) -> Integers:
-    """Position in a group's words of each weight of an output of a pixel, in the network's own order."""
+    """Position in a group's words of each weight of an output channel, in PyTorch's order."""
     stage, own = mapping.network_stages[at], mapping.stages[at]
     window, layout = mapping.window(at), mapping.layout(stage.source[0])
     if isinstance(stage.layer, Convolution):

@@ -1,13 +1,11 @@
-"""Mapping of a network onto the array of multipliers: stage loops, memory regions, and where weights and biases stand.
+"""Mapping of a network onto the array of multipliers: stage loops, memory regions, addresses of weights and biases.
 
-The memories are as wide as the array. A *word* is `lanes` values of one tensor, or, of parameters, `lanes` x `columns`
-values: for each of `columns` outputs the weights of those lanes. Where a convolution's windows leave much of a word
-empty, both halves of the lanes take the same `lanes` / 2 values, with weights of 2 x `columns` outputs. Where a
-convolution has at most `columns` / 2 outputs, its words may be of two neighbouring pixels; see `pixel_pairs`.
+A *word* is `lanes` values of a tensor, or `lanes` x `columns` weights: those lanes of `columns` outputs. For windows
+that leave much of a word empty, both halves of the lanes take the same `lanes` / 2 values, with weights of
+2 x `columns` outputs. Words of convolutions with at most `columns` / 2 outputs may be of two pixels, see `pixel_pairs`.
 
-Activations of a map are stored pixel by pixel with the channels side by side, so that the window of a convolution is a
-run of neighbours for each row of its kernel; see `activation_layout`. Each tensor has a region of its own, which is not
-used for another one before the next sample.
+Maps are stored by the pixel, channels adjacent, so that a kernel row is a run of adjacent values, see
+`activation_layout`. Each tensor has its own region for the whole sample.
 """
 
 from __future__ import annotations
@@ -39,12 +37,12 @@ from .stage_mapping import (
 from .window import Window, one_offset, window_of
 
 LEAST_SAVING = 1 / 8
-"""Share of its convolutions' cycles that sums of half the lanes must save in a network: they cost LUTs."""
+"""Share of convolution cycles that sums of half the lanes must save, as they cost LUTs."""
 
 
 @dataclass(frozen=True)
 class Mapping:
-    """A sequence of stages on the array of multipliers.
+    """Stages on the array of multipliers.
 
     Parameters
     ----------
@@ -53,17 +51,16 @@ class Mapping:
     network_stages : tuple of Stage
         One or more, without batch norm.
     lanes : int
-        Inputs that are multiplied at once: 16 or 32.
+        Inputs multiplied at once: 16 or 32.
     columns : int
-        Outputs that are computed at once: 2, 4, 8 or 16.
+        Outputs computed at once: 2, 4, 8 or 16.
     byte_inputs : bool
-        A sample's values are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
+        Samples of bytes, 0 to 1; otherwise Q8.16 in four bytes.
     sides : int
-        Sets of parameters with which a sample is computed: 2 for both sides of a perturbation. Each has regions of its
-        own behind the samples, as they are computed alternately, stage by stage.
+        Perturbation signs, 1 or 2. Signs alternate stage by stage; each has its own regions after the samples.
     pairs : "none", "frozen" or "perturbed"
-        Words of a convolution may be of two pixels, and its weights then stand in them twice: nowhere, anywhere, or
-        where both places can have the offset of one, see `window.one_offset`.
+        Convolutions with words of two pixels, which hold each weight twice: none, any, or only those whose copies share
+        an offset, see `window.one_offset`.
     """
 
     name: str
@@ -107,7 +104,7 @@ class Mapping:
         sides: int = 1,
         pairs: Pairs = "none",
     ) -> Mapping:
-        """Map all stages of a network."""
+        """Mapping of all stages of a network."""
         return cls(network.name, network.stages, lanes, columns, byte_inputs, sides, pairs)
 
     @property
@@ -117,70 +114,67 @@ class Mapping:
 
     @property
     def inputs(self) -> int:
-        """Values of a sample."""
+        """Values a sample."""
         return self.network_stages[0].inputs
 
     # -- sizes in the memory outside, in beats ---------------------------------------------------------------------
 
     @property
     def sample_beats(self) -> int:
-        """Beats of a sample."""
+        """Beats a sample."""
         return -(-self.inputs * (1 if self.byte_inputs else 4) // BEAT)
 
     @property
     def word_beats(self) -> int:
-        """Beats of a word of parameters."""
+        """Beats a word of parameters."""
         return self.lanes * self.columns * 2 // BEAT
 
     @property
     def column_beats(self) -> int:
-        """Beats of `columns` parameters, such as the biases of a group."""
+        """Beats of `columns` parameters, as of a group's biases."""
         return -(-self.columns * 2 // BEAT)
 
     @property
     def frozen_beats(self) -> int:
-        """Beats of the frozen parameters' image: all weights, then all biases."""
+        """Beats of the frozen image: weights, then biases."""
         return self.weight_words * self.word_beats + self.groups * self.column_beats
 
     # -- memories on the chip --------------------------------------------------------------------------------------
 
     @cached_property
     def row_replicas(self) -> int:
-        """Number of copies of a sample's rows, stored side by side."""
+        """Adjacent copies of a sample's rows."""
         return row_replicas(self.network_stages, self.lanes)
 
     @property
     def has_limits(self) -> bool:
-        """Whether a stage has a largest output."""
+        """Whether an activation has an upper clip."""
         return any(limit_of(stage) is not None for stage in self.network_stages)
 
     @property
     def has_padded_pools(self) -> bool:
-        """Whether windows of a pool go beyond the map."""
+        """Whether a pool has padding."""
         return any(any(beyond_map(stage)) for stage in self.network_stages)
 
     @cached_property
     def units(self) -> tuple[ActivationUnit, ...]:
-        """Units of activations that are more than a clip, in their order ahead of the pools."""
+        """Units of activations beyond a clip, in pipeline order ahead of the pools."""
         return units_of([stage.activation for stage in self.network_stages])
 
     @cached_property
     def averages(self) -> tuple[Reciprocal, ...]:
-        """Divisions of the average pools, one for each number of values of a window."""
+        """Divisions of the average pools, one a window size."""
         return tuple(map(Reciprocal, sorted({averaged_of(stage) for stage in self.network_stages} - {0})))
 
     @cached_property
     def average_turns(self) -> int:
-        """Columns whose sums take turns at one division: as many as there are cycles from a pool's end to the next."""
+        """Columns that share a divider: as many as cycles between ends of pools."""
         cycles = [stage.average * stage.sum_words if stage.parts == 1 else 1 for stage in self.stages if stage.average]
         return min(self.columns, 1 << min(cycles).bit_length() - 1)
 
     @property
     def pooling_latency(self) -> int:
-        """Cycles from a pool's last sums to its outputs.
-
-        All stages' outputs wait for the units of activations, and with an average pool for a division.
-        """
+        """Cycles from a pool's last sums to its outputs, equal in all stages."""
         pooling = latency.POOLING + sum(unit.latency for unit in self.units)
         if not self.averages:
             return pooling
@@ -189,7 +183,7 @@ class Mapping:
 
     @property
     def dsps(self) -> int:
-        """DSPs of the forward pass: the array, units of activations for each column, divisions of average pools."""
+        """DSPs of the array, of activation units and of average pools."""
         dividers = self.columns // self.average_turns if self.averages else 0
         divisions = dividers * sum(own.dsps for own in self.averages)
         return (self.lanes + sum(unit.dsps for unit in self.units)) * self.columns + divisions
@@ -201,7 +195,7 @@ class Mapping:
 
     @property
     def lane_parts(self) -> int:
-        """Parts of sums of single lanes; 0 where no stage has any."""
+        """Parts of sums of single lanes; 0 without such a stage."""
         return self.lanes // self.columns if self.has_within else 0
 
     @property
@@ -216,22 +210,22 @@ class Mapping:
 
     @property
     def has_merged_pixels(self) -> bool:
-        """Whether a stage has sums of two pixels of which the larger one counts."""
+        """Whether a stage has words of two pixels of a max-pool."""
         return any(stage.merged for stage in self.stages)
 
     @property
     def pooled_parts(self) -> tuple[int, ...]:
-        """Numbers of parts, ascending, of the stages that have a pool of several sums; (1,) where none has."""
+        """Distinct `parts` of stages with pools, ascending; (1,) without pools."""
         return tuple(sorted({stage.parts for stage in self.stages if stage.pooled})) or (1,)
 
     @property
     def most_lane_terms(self) -> int:
-        """Most products of a lane's sum; 1 where no stage has any."""
+        """Most products of a lane's sum; 1 without sums of single lanes."""
         return max(stage.sum_words if stage.within else 1 for stage in self.stages)
 
     @property
     def has_residuals(self) -> bool:
-        """Whether a stage adds earlier outputs."""
+        """Whether a stage has a residual."""
         return any(stage.residual is not None for stage in self.network_stages)
 
     @property
@@ -241,58 +235,52 @@ class Mapping:
 
     @property
     def groups(self) -> int:
-        """Words of the bias memory: groups of output channels of all stages."""
+        """Words of the bias memory, groups of all stages."""
         return sum(stage.groups for stage in self.stages)
 
     @property
     def output_depth(self) -> int:
-        """Depth of the output memory: outputs of all stages that one column computes."""
+        """Depth of the output memory: outputs of a column, all stages."""
         return sum(stage.groups * stage.cells for stage in self.stages)
 
     @property
     def sample_values(self) -> int:
-        """Values that a sample takes in the activation memory, padding and replicas included."""
+        """Values of a sample in the activation memory, padding and replicas included."""
         return self._regions[1]
 
     @cached_property
     def sample_buffers(self) -> int:
-        """Samples that have room in the activation memory: two, unless it would become deeper than a block RAM."""
+        """Samples in the activation memory: two, unless it exceeds the depth of a block RAM."""
         rest = self._regions[-1] - self._regions[1] + (self.sides - 1) * self.side_values
         return 2 if (2 * self.sample_values + rest) // self.lanes < 512 else 1
 
     @property
     def side_values(self) -> int:
-        """Values from a region of one side to that of the other one.
-
-        All stages' outputs; `lanes` more, as those of the last stage are written behind the regions, too.
-        """
+        """Values between the regions of both perturbation signs: all outputs, and `lanes` for the last stage's."""
         return self._regions[-1] - self._regions[1] + self.lanes
 
     @property
     def cycles(self) -> int:
-        """Words that the array takes for one sample, all stages."""
+        """Words of a sample, all stages."""
         return sum(stage.cycles for stage in self.stages)
 
     @property
     def activation_values(self) -> int:
-        """Values of the activation memory; a window may reach `lanes` beyond the last region."""
+        """Values of the activation memory; windows may reach `lanes` beyond the last region."""
         return self._base(len(self.network_stages) - 1) + (self.sides - 1) * self.side_values + self.lanes
 
     @property
     def clear_cycles(self) -> int:
-        """Cycles in which all of the activation memory is cleared, in rows of lanes; a load takes no fewer."""
+        """Cycles to clear the activation memory, the least of a load."""
         return -(-self.activation_values // self.lanes) * self.lanes // self.columns
 
     def _base(self, tensor: int) -> int:
-        """First value of a tensor's region; behind all regions for the last stage's outputs, which no stage reads."""
+        """First address of a tensor's region; after all regions for the last stage's outputs."""
         return self._regions[tensor + 1] + (self.sample_buffers - 1) * self.sample_values * (tensor >= 0)
 
     @cached_property
     def _regions(self) -> tuple[int, ...]:
-        """Begin of the sample's region and of those of stages' outputs, with room for one sample; their end last.
-
-        Parts of a concatenation share the region of the first one.
-        """
+        """Begin of each region with one sample buffer, and the end; parts of a concatenation share a region."""
         begins, end = list[int](), 0
         for tensor in range(-1, len(self.network_stages) - 1):
             place = self._places.get(tensor)
@@ -314,14 +302,14 @@ class Mapping:
         return tuple(tensor_layout(self.network_stages, tensor, self.lanes, self._places) for tensor in tensors)
 
     def layout(self, tensor: int) -> TensorLayout:
-        """Layout in the activation memory of the outputs of a stage, or of the sample, -1."""
+        """Layout of a stage's outputs, or of the sample, -1."""
         return self._layouts[tensor + 1]
 
     # -- stages ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def stages(self) -> tuple[StageMapping, ...]:
-        """All stages in order."""
+        """Mapped stages in order."""
         mapped: list[StageMapping] = []
         weights = biases = output = 0
         for at, stage in enumerate(self.network_stages):
@@ -353,7 +341,7 @@ class Mapping:
         return tuple(mapped)
 
     def window(self, at: int) -> Window:
-        """Values of a sum of stage number `at`, or of those of two pixels."""
+        """Window of a word's sums in stage `at`, of one or two pixels."""
         return self._window(at, self._pairs.get(at))
 
     def _window(self, at: int, pair: PixelPair | None) -> Window:
@@ -363,7 +351,7 @@ class Mapping:
 
     @cached_property
     def _pairs(self) -> dict[int, PixelPair]:
-        """Pixels that are computed at once, by number of the convolution: where it takes fewer cycles so."""
+        """Pixel pairs by convolution, where they save cycles."""
         found: dict[int, PixelPair] = {}
         for at, stage in enumerate(self.network_stages) if self.pairs != "none" else ():
             # nothing reads the last stage's outputs
@@ -376,7 +364,7 @@ class Mapping:
 
     @cached_property
     def _halved(self) -> frozenset[int]:
-        """Numbers of the convolutions with sums of half the lanes: those that take fewer cycles so."""
+        """Convolutions with sums of half the lanes, where these save cycles."""
         cycles = {
             at: tuple(self._cycles(at, parts, self._pairs.get(at)) for parts in (1, 1 + self._may_be_halved(at)))
             for at, stage in enumerate(self.network_stages)
@@ -388,13 +376,13 @@ class Mapping:
 
     def _may_be_halved(self, at: int) -> bool:
         stage, outputs = self.network_stages[at], group_outputs(self.network_stages[at])
-        # a residual is one word, in which each channel has a lane of half of them
+        # a residual is one word, with a lane a channel in half of the lanes
         if at in self._pairs or (stage.residual is not None and 4 * self.columns > self.lanes):
             return False
         return outputs == stage.biases or outputs % (2 * self.columns) == 0
 
     def _cycles(self, at: int, parts: int, pair: PixelPair | None) -> int:
-        """Cycles of a stage, where so many sums of a column are made at once, each of as few lanes, or two pixels."""
+        """Cycles of a stage with `parts` sums a column, each of ``lanes / parts`` lanes, and with a pixel pair."""
         stage = self.network_stages[at]
         words = self._window(at, pair).words(self.lanes // parts) + (stage.residual is not None)
         sums = prod(loop.count for loop in self._turns(at, pair)) * -(-stage.biases // (parts * self.columns))
@@ -409,7 +397,7 @@ class Mapping:
         return 1 if isinstance(self.network_stages[at].layer, Depthwise) else self.lanes // self._parts(at)
 
     def _first(self, at: int) -> int:
-        """First value of the first window: in the zeros before a map as far as the stage has padding."""
+        """First address of the first window, within the zero padding."""
         stage = self.network_stages[at]
         _, pitch, column, origin = self.layout(stage.source[0])
         first = self._base(stage.source[0]) + origin
@@ -422,21 +410,21 @@ class Mapping:
 
     @cached_property
     def _inner(self) -> int:
-        """Loops within a sum: 3 where a row of a window has several runs, but for those of a word each."""
+        """Loops within a sum: 3 if a window row has several runs, depthwise stages apart."""
         stages = enumerate(self.network_stages)
         apart = (self.window(at).across for at, stage in stages if not isinstance(stage.layer, Depthwise))
         return 3 if any(runs.count > 1 for runs in apart) else 2
 
     @cached_property
     def _has_groups(self) -> bool:
-        """Whether a convolution has several groups, each of several turns of the outermost loop."""
+        """Whether a convolution has groups of more than one iteration each."""
         stages = enumerate(self.network_stages)
         return any(self._parts(at) * self.columns < group_outputs(stage) < stage.biases for at, stage in stages)
 
     def _loops(self, at: int) -> tuple[Loop, ...]:
         stage, wide = self.network_stages[at], self._parts(at) * self.columns
         window, lanes, within = self.window(at), self._sum_lanes(at), isinstance(stage.layer, Depthwise)
-        # of a depthwise convolution a run is one word
+        # a depthwise run is one word
         run = Loop(1, 0) if within else Loop(-(-window.values // lanes), lanes)
         inside = (
             (run, window.across, window.down) if self._inner == 3 else (window.across if within else run, window.down)
@@ -452,13 +440,13 @@ class Mapping:
         return (*loops, outermost[0] if outputs == stage.biases else outermost[1])
 
     def _turns(self, at: int, pair: PixelPair | None) -> tuple[Loop, Loop, Loop, Loop]:
-        """Loops around a sum, but the one of groups."""
+        """Loops around a sum, except groups."""
         stage = self.network_stages[at]
         if isinstance(stage.layer, Linear) or len(stage.output_shape) == 1:
             return (Loop(1, 0),) * 4
         _, down, across = stage.output_shape
         _, pitch, column, _ = self.layout(stage.source[0])
-        # values to the next pixel that is computed, in a row and below, and pixels of a pool
+        # strides to the next computed pixel, in a row and below
         beside, below = stage.layer.stride[1] * column, stage.layer.stride[0] * pitch
         (height, width), (pool_down, pool_across) = (1, 1), (1, 1)
         if stage.pool is not None:
@@ -491,5 +479,5 @@ class Mapping:
         return self._base(at) + origin, (column, pitch, *outer)
 
     def _outer_strides(self, at: int) -> tuple[int, ...]:
-        """Channels from an output to that of the next turn of each loop around a channel's pixels."""
+        """Channel stride of each loop around a channel's pixels."""
         return (self._parts(at) * self.columns, *([group_outputs(self.network_stages[at])] if self._has_groups else []))

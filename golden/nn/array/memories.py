@@ -1,4 +1,4 @@
-"""Memories of a network on the array: activations, parameters, outputs of stages, and those in front of a cut."""
+"""Memories of a network on the array: activations, parameters, stage outputs, outputs before a cut."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from .mapping import Mapping
 
 BEAT_BITS = 8 * BEAT
 MOST_BEAT_ROWS = 2048
-"""Most words that are written by the beat where each beat could be waited for."""
+"""Most words of a memory written by the beat."""
 _PART_BEATS, _WIDE_BEATS, _ULTRA_PARTS = 9, 64, 2
-"""Beats of a part of a word of weights, and of a word of 512; parts of such a word that may be UltraRAM: 16 blocks of
-144 bits, what a batch memory of four words leaves of a KV260's."""
+"""Beats of a part of a weight word and of a word of 512 weights; parts of such a word in UltraRAM: 16 blocks of 144
+bits, the rest of a KV260's beside a batch memory of four words."""
 _OUTPUT_LUT_ROWS = 32
-"""Most outputs of a column and side in LUT RAM."""
+"""Most outputs of a column and perturbation sign in LUT RAM."""
 
 
 def parameter_memory(
     name: str, words: int, lanes: int, columns: int, beats_per_write: int = 1, frozen: bool = False
 ) -> MemoryShape:
-    """Memories of words of parameters for the whole array: one for each beat, or one of whole words.
+    """Memories of parameter words for the whole array: one a beat, or one of whole words.
 
-    Those of `frozen` parameters are written by the word: a beat's 128 bits would leave a ninth of two block RAMs empty.
-    In LUT RAM nothing is wasted by the beat. With 8 columns that is more rows, as so many block RAMs would lie idle.
+    `frozen` parameters are written by the word, as 128 bits leave a ninth of two block RAMs unused. LUT RAM wastes
+    nothing by the beat; from 8 columns on it has more rows, as block RAMs would be nearly empty.
     """
     beats, lut_rows = lanes * columns * Q4_12.width // BEAT_BITS, 32 if columns <= 4 else 128
     whole = beats_per_write == 1 and words > (lut_rows if frozen else MOST_BEAT_ROWS)
@@ -35,11 +35,10 @@ def parameter_memory(
 
 
 def weight_memories(mapping: Mapping) -> tuple[MemoryShape, ...]:
-    """Frozen weights: memories that stand side by side in a word, or one for each beat.
+    """Frozen weights: adjacent parts of a word, or a memory a beat.
 
-    Nine beats fill 16 block RAMs, so that as many are written at once. Words of 512 parameters would take 114 of them,
-    however few they are. The last part of such a word may be UltraRAM, whose two ports serve one address, as weights
-    are written only between samples.
+    Nine beats fill 16 block RAMs, and are written at once. Words of 512 weights would take 114 block RAMs at any depth.
+    Their last parts may be UltraRAM with one address for both ports, as weights are written only between samples.
     """
     whole = parameter_memory("weights", mapping.weight_words, mapping.lanes, mapping.columns, frozen=True)
     if whole.count > 1:
@@ -59,18 +58,18 @@ def weight_memories(mapping: Mapping) -> tuple[MemoryShape, ...]:
 
 
 def activation_memory(mapping: Mapping) -> MemoryShape:
-    """Banks of the activation memory, one for each lane."""
+    """Banks of the activation memory, one a lane."""
     rows = -(-mapping.activation_values // mapping.lanes)
     return MemoryShape("activations", rows, Q8_16.width, mapping.lanes, lut_rows=0, ultra=True)
 
 
 def bias_memory(mapping: Mapping) -> MemoryShape:
-    """Biases, a group of output channels in a word."""
+    """Biases, a group of output channels a word."""
     return MemoryShape("biases", mapping.groups, mapping.columns * Q4_12.width)
 
 
 def output_memory(mapping: Mapping, kept: int = 0) -> MemoryShape:
-    """Banks of the output memory, one for each column, with a half for each side, for stages from `kept` on."""
+    """Banks of the output memory, one a column, a half a perturbation sign, for stages from `kept` on."""
     dropped = mapping.stages[kept].output
     rows = mapping.output_depth - dropped
     depth = rows if mapping.sides == 1 else 2 << (rows - 1).bit_length()
@@ -79,17 +78,17 @@ def output_memory(mapping: Mapping, kept: int = 0) -> MemoryShape:
 
 
 def cut_memory(mapping: Mapping, rows: int) -> MemoryShape:
-    """Outputs of all columns in front of a cut, with a mask and their address in the activation memory."""
+    """Outputs before a cut: values of all columns, mask, address in the activation memory."""
     width = mapping.columns * (Q8_16.width + 1) + (mapping.activation_values - 1).bit_length()
     return MemoryShape("outputs before the cut", rows, width, one_address=True, lut_rows=0, ultra=True)
 
 
 def network_memories(mapping: Mapping, kept: int = 0) -> tuple[MemoryShape, ...]:
-    """Memories of a forward engine that keeps the outputs of stages from number `kept` on."""
+    """Memories of a forward engine that stores stage outputs from `kept` on."""
     weights = weight_memories(mapping)
     return activation_memory(mapping), *weights, bias_memory(mapping), output_memory(mapping, kept)
 
 
 def target_memory(mapping: Mapping) -> MemoryShape:
-    """Samples whose losses are not known yet, by the beat: those in the forward engine, and one."""
+    """Targets by the beat: samples in the forward engine, and one more."""
     return MemoryShape("targets", (mapping.sample_buffers + 1) * mapping.sample_beats, BEAT_BITS, ultra=True)

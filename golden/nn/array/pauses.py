@@ -1,7 +1,7 @@
-"""Pauses between the stages of a sample: a stage begins as soon as each of its words finds what it reads.
+"""Pauses between the stages of a sample: a stage begins as early as every word still reads written values.
 
-Words are issued one a cycle, so it is known when each output is written and when each word is read. A word may follow
-the outputs of other words of the stage before; what it reads itself has to be there.
+Words are issued one a cycle, so that write and read cycles of each value are known. A stage may overlap the outputs of
+the preceding stage that its words do not read yet.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from .stage_mapping import Loop, StageMapping
 
 
 def stage_pauses(mapping: Mapping, across: int) -> tuple[int, ...]:
-    """Cycles for which each stage waits, besides `latency.STAGE_STATES`, behind the last word of the stage before.
+    """Wait of each stage after the last word of the preceding stage, in cycles besides `latency.STAGE_STATES`.
 
-    For the first stage that is the last one of the sample before. Where there is a single stage, it waits until the
-    outputs before can be read.
+    The first stage follows the last stage of the preceding sample. A single stage waits
+    until the preceding sample's outputs are readable.
 
     Parameters
     ----------
     mapping : Mapping
-        With one side.
+        Without perturbation signs, ``sides=1``.
     across : int
         Latency of the array, `latency.across_latency`.
     """
@@ -34,7 +34,7 @@ def stage_pauses(mapping: Mapping, across: int) -> tuple[int, ...]:
     readable = latency.drain_cycles(across, mapping.pooling_latency) + parts - 1 + latency.FILLED + 1
     whole = sum(stage.cycles + latency.STAGE_STATES for stage in stages)
     for number, stage in enumerate(stages):
-        # the stage's own outputs of the sample before can be read, and its sums take no turns with those before
+        # outputs of the preceding sample are readable, and sums do not collide with the preceding stage's parts
         pause = max(
             readable - (whole - stage.cycles - latency.STAGE_STATES),
             stages[number - 1].parts - latency.STAGE_STATES,
@@ -53,7 +53,7 @@ def stage_pauses(mapping: Mapping, across: int) -> tuple[int, ...]:
 
 
 def _turns(loops: Sequence[Loop], number: int) -> list[int]:
-    """Turn of each loop, innermost first, in one of all turns."""
+    """Iteration of each loop, innermost first, of a flat iteration number."""
     turns = []
     for loop in loops:
         number, turn = divmod(number, loop.count)
@@ -62,9 +62,9 @@ def _turns(loops: Sequence[Loop], number: int) -> list[int]:
 
 
 def _written(stage: StageMapping, columns: int, cycles: int) -> Iterator[tuple[int, int]]:
-    """Addresses of a stage's latest outputs, and by how many cycles each comes behind those of the stage's last word.
+    """Addresses of a stage's latest outputs, with their cycles after the first outputs of the last word.
 
-    Parts of a sum come one after the other: those of the last word's later than its first ones.
+    Parts of a sum follow each other, a cycle apart.
     """
     outer, channels = stage.loops[stage.inner :], stage.channels * (2 if stage.spread else 1)
     period = max(stage.sum_words, stage.parts)
@@ -87,7 +87,7 @@ def _written(stage: StageMapping, columns: int, cycles: int) -> Iterator[tuple[i
 
 
 def _read(mapping: Mapping, at: int, words: int) -> Iterator[range]:
-    """Addresses that each of the first words of a stage reads, in the order of their cycles; none in a wait."""
+    """Addresses read by each of the first words of a stage, a range a cycle, empty in a wait."""
     stage, window = mapping.stages[at], mapping.window(at)
     period, cycle = max(stage.sum_words, stage.parts), 0
     for number in range(stage.sums):

@@ -1,8 +1,7 @@
-"""Pairs of pixels: words of a convolution of few outputs that serve two neighbouring pixels at once.
+"""Pixel pairs: words of a convolution with few outputs that compute two adjacent pixels.
 
-The window has the columns of both pixels. Some columns of the array have the weights for the left one, others the same
-weights as far to the right as the pixels are apart. For the loops it is a convolution with twice the outputs, of half
-as many pixels.
+The window spans both pixels. Some columns of the array have the weights of the left pixel, others the same weights
+shifted to the right pixel. The loops see twice the outputs and half the pixels.
 """
 
 from __future__ import annotations
@@ -15,20 +14,20 @@ from ...models.stages import Stage
 from ..arithmetic.forward import beyond_map
 
 Pairs = Literal["none", "frozen", "perturbed"]
-"""Which pairs a mapping may have, see `mapping.Mapping`."""
+"""Pairs allowed in a mapping, see `mapping.Mapping`."""
 
 
 class PixelPair(NamedTuple):
-    """Pixels whose sums a stage makes at once.
+    """Two pixels computed by one word.
 
     Attributes
     ----------
     apart : int
-        Columns of the input from one pixel's window to the other's.
+        Input columns between both windows.
     columns : int
-        Columns of the array from a channel of the one to that of the other.
+        Array columns between a channel of the left and of the right pixel.
     merged : bool
-        Both are of one window of a max-pool; otherwise they are of neighbouring outputs.
+        Both pixels are in one window of a max-pool, otherwise adjacent outputs.
     """
 
     apart: int
@@ -37,16 +36,15 @@ class PixelPair(NamedTuple):
 
 
 def pixel_pairs(stage: Stage, columns: int, pixel: int) -> Iterator[PixelPair]:
-    """Pairs that a stage may have, in the order of what they cost.
+    """Possible pairs of a stage, cheapest first.
 
     Parameters
     ----------
     stage : Stage
     columns : int
-        Those of the array.
+        Columns of the array.
     pixel : int
-        Values from a pixel of the outputs to the next one: neighbouring outputs are written as one run, so that all of
-        them have to be the stage's own.
+        Values between adjacent output pixels; adjacent outputs are written as one run, so all must be the stage's.
     """
     layer, pool = stage.layer, stage.pool
     if not isinstance(layer, Convolution) or layer.groups > 1 or 2 * stage.biases > columns:

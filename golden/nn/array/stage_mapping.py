@@ -1,7 +1,4 @@
-"""Stage mapping: loops, memory regions and flags of one stage on the array of multipliers, see `mapping`.
-
-Parts of stages that the array does not map have names here, for refusals.
-"""
+"""Stage mapping: loops, memory regions and flags of one stage on the array, and refusals of stages, see `mapping`."""
 
 from __future__ import annotations
 
@@ -18,27 +15,27 @@ from .pixel_pairs import PixelPair
 
 @dataclass(frozen=True)
 class Loop:
-    """One loop of a stage: its number of turns, and the distance of a turn in the activation memory."""
+    """Loop of a stage: iterations, and stride of an iteration in the activation memory."""
 
     count: int
     stride: int
 
     @property
     def in_pairs(self) -> Loop:
-        """The same turns, two at once."""
+        """The same loop, two iterations at once."""
         return Loop(self.count // 2, 2 * self.stride)
 
 
 class Residual(NamedTuple):
-    """Outputs in the activation memory that are added to a stage's sums.
+    """Residual of a stage in the activation memory.
 
     Attributes
     ----------
     base : int
-        First value.
+        First address.
     strides : tuple of int
-        Distance of a turn of each loop around a sum: columns and rows of the pool, columns and rows of the output,
-        groups, those of a convolution.
+        Stride of each loop around a sum: columns and rows of the pool, columns and rows of the output, groups, groups
+        of a convolution.
     """
 
     base: int
@@ -52,13 +49,13 @@ class StageMapping:
     Parameters
     ----------
     loops : tuple of Loop
-        Innermost first: runs of lanes, where a network needs it runs of a row, rows of the kernel, columns and rows of
-        the pool, columns and rows of the output, groups of output channels; where a network needs it, groups of a
-        convolution, of several of these.
+        Innermost first: words of a run, runs of a row (if `inner` is 3), rows of the kernel, columns and rows of the
+        pool, columns and rows of the output, groups of output channels, and in networks that need it groups of a
+        convolution with several of these.
     inner : int
         Loops within a sum: 2, or 3 with runs of a row.
     base : int
-        First value of its inputs in the activation memory.
+        First input address in the activation memory.
     weights, biases : int
         First word in the weight memory, in the bias memory.
     relu : bool
@@ -66,29 +63,28 @@ class StageMapping:
     limit : int or None
         Largest output in Q8.16, of an activation that has one.
     beyond : tuple of int
-        Rows and columns of the pool's windows beyond the map, which do not count: top, bottom, left, right.
+        Ignored rows and columns of pool windows beyond the map: top, bottom, left, right.
     average : int
-        Values of a window whose average is an output; 0 for their largest one.
+        Values of an averaged window; 0 for a max-pool.
     target : int
-        Address of the first output in the activation memory.
+        First output address in the activation memory.
     targets : tuple of int
-        Strides of an output there: to the next column, row, group of channels, group of a convolution.
+        Output strides there: next column, row, group of channels, group of a convolution.
     output : int
         First address in the output memory.
     channels : int
-        Output channels or features; the last group may have fewer than there are columns.
+        Output channels or features; the last group may be incomplete.
     groups : int
         Groups of `columns` output channels.
     parts : int
-        Groups whose sums are complete at once, and are rounded one after the other: 1, 2 where each half of the lanes
-        has sums of its own, or lanes / columns where each lane has a channel.
+        Groups with simultaneous sums, rounded one after the other: 1, 2 for halves of the lanes, lanes / columns for a
+        channel a lane.
     sum_lanes : int
-        Lanes of a sum: all, half of them, or 1.
+        Lanes of a sum: all, half, or 1.
     pair : PixelPair or None
-        Pixels of which its words are, where they are of two.
+        Pixels of words of two pixels.
     residual : Residual, optional
-        What is added to each sum, as one more word before the others, whose weights are the identity: 1.0 for the lane
-        of each channel.
+        Addend of each sum: one more word ahead, with identity weights, 1.0 for the lane of each channel.
     """
 
     loops: tuple[Loop, ...]
@@ -112,39 +108,39 @@ class StageMapping:
 
     @property
     def within(self) -> bool:
-        """Whether each lane has a channel of its own, whose sum is made within its multiplier."""
+        """Whether each lane sums its own channel."""
         return self.sum_lanes == 1
 
     @property
     def halved(self) -> bool:
-        """Whether each half of the lanes has a sum of its own."""
+        """Whether each half of the lanes has its own sum."""
         return self.parts > 1 and not self.within
 
     @property
     def pooled(self) -> bool:
-        """Whether an output is made of several sums."""
+        """Whether an output pools several sums."""
         columns, rows = self.loops[self.inner : self.inner + 2]
         return columns.count * rows.count > 1
 
     @property
     def merged(self) -> bool:
-        """Whether a sum is of two pixels of a pool, the upper half of the columns having those of the right one."""
+        """Whether words compute two pixels of a pool, the right pixel in the upper half of the columns."""
         return self.pair is not None and self.pair.merged
 
     @property
     def spread(self) -> int:
-        """Columns from an output to the one to the right of it, where both are written at once; 0 where one is."""
+        """Columns between adjacent outputs written at once; 0 for single outputs."""
         return self.pair.columns if self.pair is not None and not self.pair.merged else 0
 
     @property
     def cells(self) -> int:
-        """Output positions of a channel, or pairs of them where two are written at once."""
+        """Output positions of a channel, or pairs of positions written at once."""
         columns, rows = self.loops[self.inner + 2 : self.inner + 4]
         return columns.count * rows.count
 
     @property
     def weight_groups(self) -> int:
-        """Groups of output channels with words of weights: of `parts` x `columns` channels."""
+        """Groups of `parts` x `columns` output channels."""
         return prod(loop.count for loop in self.loops[self.inner + 4 :])
 
     @property
@@ -154,37 +150,37 @@ class StageMapping:
 
     @property
     def sum_words(self) -> int:
-        """Words of a sum: those of weights, and the residual."""
+        """Words of a sum: weights, and the residual."""
         return self.words + (self.residual is not None)
 
     @property
     def sums(self) -> int:
-        """Sums of a sample, each of all columns, halves or lanes."""
+        """Sum iterations of a sample, each of all columns, halves or lanes."""
         return prod(loop.count for loop in self.loops[self.inner :])
 
     @property
     def cycles(self) -> int:
-        """Cycles from the first word of a sample to behind the last one: one a word, and waits for parts of sums."""
+        """Cycles of a sample: one a word, and waits for parts of sums."""
         return (self.sums - 1) * max(self.sum_words, self.parts) + self.sum_words
 
 
 def limit_of(stage: Stage) -> int | None:
-    """Largest output in Q8.16, of an activation that has one."""
+    """Upper clip of the activation in Q8.16, or None."""
     return None if stage.activation is None else stage.activation.largest
 
 
 def averaged_of(stage: Stage) -> int:
-    """Values of a window whose average is an output; 0 for their largest one."""
+    """Values of an averaged window; 0 without an average pool."""
     return prod(stage.pool.size) if isinstance(stage.pool, AveragePool) else 0
 
 
 def group_outputs(stage: Stage) -> int:
-    """Output channels that read the same input channels: all, but of a convolution with groups."""
+    """Output channels of a convolution's group."""
     return stage.biases // (stage.layer.groups if isinstance(stage.layer, Convolution) else 1)
 
 
 def unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
-    """Name the part of a stage that the array does not map, or give an empty text."""
+    """Unmappable part of a stage, or an empty string."""
     layer, added = stage.layer, stage.residual
     top, bottom, left, right = beyond_map(stage)
     if stage.pool is not None and (max(top, bottom) > stage.pool.stride[0] or max(left, right) > stage.pool.stride[1]):
@@ -200,7 +196,7 @@ def unmapped(stages: tuple[Stage, ...], stage: Stage) -> str:
 
 
 def unwalked(stage: Stage, columns: int) -> str:
-    """Name the part of a stage that the loops of an array do not walk over, or give an empty text."""
+    """Part of a stage without loops on an array, or an empty string."""
     outputs = group_outputs(stage)
     if outputs < stage.biases and outputs % columns:
         return f"{stage.biases // outputs} groups of {outputs} outputs, no multiple of columns = {columns}"

@@ -1,4 +1,4 @@
-"""Window of a sum: the values that it is made of, as runs of neighbours in the activation memory."""
+"""Window of a sum: its inputs as runs of adjacent values in the activation memory."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from .activation_layout import TensorLayout
 from .stage_mapping import Loop
 
 LEAST_PERTURBED = 16
-"""Fewest columns of an array with pairs whose weights are perturbed: files have the orders of smaller ones."""
+"""Fewest columns with pairs of perturbed weights; file formats fix the order of smaller arrays."""
 
 
 class Window(NamedTuple):
-    """Runs of neighbours, side by side and one row below the other.
+    """Runs of adjacent values, by row.
 
     Attributes
     ----------
     values : int
         Values of a run.
     across : Loop
-        Runs of a row: one, or one a pixel where channels that the sum does not read lie between.
+        Runs of a row: one, or one a pixel where other channels lie between.
     down : Loop
         Rows.
     """
@@ -31,7 +31,7 @@ class Window(NamedTuple):
     down: Loop
 
     def words(self, lanes: int) -> int:
-        """Words of a sum of so many lanes."""
+        """Words of a sum across `lanes`."""
         return -(-self.values // lanes) * self.across.count * self.down.count
 
 
@@ -42,16 +42,16 @@ def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool, 
     ----------
     stage : Stage
     layout : TensorLayout
-        Of what it reads.
+        Layout of the input.
     lanes : int
-        Those of the array.
+        Lanes of the array.
     replicated : bool
-        The rows of what it reads are stored side by side.
+        Rows of the input are replicated.
     further : int
-        Columns to the right that a convolution's window has, too: those of a pixel that is computed with it.
+        Additional columns to the right, for the second pixel of a pair.
     """
     if isinstance(stage.layer, Depthwise):
-        # a word for each pixel
+        # a word a pixel
         height, width = stage.layer.kernel
         return Window(lanes, Loop(width, layout.column), Loop(height, layout.pitch))
     if isinstance(stage.layer, Convolution):
@@ -66,11 +66,11 @@ def window_of(stage: Stage, layout: TensorLayout, lanes: int, replicated: bool, 
     if layout.column > channels:
         return Window(channels, Loop(width, layout.column), Loop(height, layout.pitch))
     if not isinstance(stage.layer, Convolution) and layout.pitch == width * channels:
-        # all of a map that has no zeros around it
+        # a whole map without padding
         return Window(stage.inputs, Loop(1, 0), Loop(1, layout.pitch))
     return Window(width * channels, Loop(1, 0), Loop(height, layout.pitch))
 
 
 def one_offset(window: Window, lanes: int, columns: int) -> bool:
-    """Whether both places of each weight of a pair's window can have one offset: each run is a single word."""
+    """Whether both copies of a weight share an offset: each run is a single word."""
     return columns >= LEAST_PERTURBED and window.values <= lanes and window.across.count == 1
