@@ -13,7 +13,7 @@ from fabtune.sim.cores.instantft.trials import TuningVariation, short_tuning
 from fabtune.sim.cores.zotrain.trials import TrainingVariation, short_training
 
 NETWORK = (
-    "1x9x8 conv5k4x3p1,0,1,1s2 leaky0.01 conv18k3p1 relu dw3p1 leaky0.25 conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 "
+    "1x9x8 conv5k4x3p1,0,1,1s2 leaky0.01 conv18k3p1 hswish dw3p1 leaky0.25 conv6k3p1,0,0,2s2x1 conv6k3p1,0,1,1s2x1@1 "
     "add@7,6 relu pool2s1 conv18k1 relu1.5 avg1x3 flatten fc3"
 )
 # sums of half the lanes and of single lanes, with pools and residuals of their parts
