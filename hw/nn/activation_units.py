@@ -1,4 +1,4 @@
-"""Units of activations: RTL of each `golden.nn.array.activation_units`, `columns` values a cycle, without handshake."""
+"""RTL of `golden.nn.array.activation_units`: `columns` values a cycle, without handshake."""
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, wiring
@@ -15,7 +15,7 @@ from .interfaces import ACTIVATION
 
 
 class UnitComponent(wiring.Component):
-    """Component of a unit.
+    """Activation unit of all columns.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class UnitComponent(wiring.Component):
     Attributes
     ----------
     choice : In, range(len(unit.constants) + 1)
-        `ActivationUnit.choice`: 0 where the values pass as they are.
+        `ActivationUnit.choice`; with 0 values pass unchanged.
     i : In, array of columns Q8.16
     o : Out, array of columns Q8.16
         `unit.latency` cycles later.
@@ -39,7 +39,7 @@ class UnitComponent(wiring.Component):
 
 
 class LeakyRelu(UnitComponent):
-    """Multiply negative values by a slope of `SLOPE_FRACTION` fraction bits and round half to even."""
+    """Product of negative values and a slope, rounded half to even; one DSP a column."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
@@ -65,7 +65,7 @@ class LeakyRelu(UnitComponent):
 
 
 class HardSwish(UnitComponent):
-    """Multiply values by their gate, (x + 3) / 6 from 0 to 1, and round half to even."""
+    """Product of a value and its gate, (x + 3) / 6 in 0 to 1, both rounded half to even; two DSPs a column."""
 
     def elaborate(self, platform: object) -> Module:
         m = Module()

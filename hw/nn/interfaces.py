@@ -1,7 +1,6 @@
 """Formats and interfaces of the forward engine.
 
-The directions of a `wiring.Signature` here are those of the side that asks: the source of samples, the
-writer of activations. The other side has the flipped one.
+Directions are the initiator's: the source of samples, the writer of activations.
 """
 
 from amaranth.hdl import Shape, signed, unsigned
@@ -16,11 +15,11 @@ from ..ports import PlainSignature
 from .array_port import NETWORK_FORMATS
 
 ACTIVATION = signed(Q8_16.width)
-"""An activation in Q8.16."""
+"""Activation in Q8.16."""
 PARAMETER = signed(Q4_12.width)
-"""A weight, bias or adapter parameter in Q4.12."""
+"""Weight, bias or adapter parameter in Q4.12."""
 PRODUCT = NETWORK_FORMATS.product
-"""An activation times a parameter, 28 bits behind the point."""
+"""Product of activation and parameter, 28 fraction bits."""
 BEAT_BITS = 8 * BEAT
 """Bits of a beat of the memory bus."""
 BEATS = stream.Signature(BEAT_BITS)
@@ -28,34 +27,34 @@ BEATS = stream.Signature(BEAT_BITS)
 
 
 def activation_address(mapping: Mapping) -> Shape:
-    """Return the shape of an address in the activation memory, which addresses single values."""
+    """Shape of an address in the activation memory, by the value."""
     return unsigned((mapping.activation_values - 1).bit_length())
 
 
 def activations_per_write(mapping: Mapping) -> int:
-    """Return the most values that one write of the activation memory stores."""
+    """Most values of a write to the activation memory."""
     return max(mapping.columns, mapping.row_replicas)
 
 
 LOGIT = stream.Signature(data.StructLayout({"logit": ACTIVATION, "last": 1}))
-"""A stream of logits in Q8.16, with a flag on a sample's last one."""
+"""Stream of logits in Q8.16, `last` on a sample's last."""
 
 
 class ActivationWrite(wiring.Signature):
-    """A write to the activation memory: a run of neighbours, or one value at the same column of several rows.
+    """Write to the activation memory: adjacent values, or one value at the same column of several rows.
 
     Attributes
     ----------
     write : Out, a bit for each element
-        The elements that are stored in this cycle.
+        Elements stored in this cycle.
     address : Out, `activation_address`
         Address of element 0. Element e goes to ``address + e``, with `replicate` to ``address + e - e * pitch``.
     values : Out, array of columns Q8.16
-        The elements of a run.
+        Elements of a run.
     replicate : Out, 1
         All elements are `value`.
     value : Out, Q8.16
-        The value to replicate.
+        Replicated value.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -71,18 +70,18 @@ class ActivationWrite(wiring.Signature):
 
 
 class SampleInput(wiring.Signature):
-    """Samples into the forward engine, one after the other.
+    """Samples into the forward engine, in order.
 
     Attributes
     ----------
     start : Out, 1
-        A sample begins, for one cycle, while `room` is 1 and the sample before has been written.
+        One-cycle pulse: a sample begins; only while `room` is 1 and the preceding sample is written.
     room : In, 1
-        A buffer for a sample is free.
+        A sample buffer is free.
     done : In, 1
-        The sample's last value is written, for one cycle; the next one may begin in the cycle after.
+        One-cycle pulse: the sample's last value is written; `start` may follow in the next cycle.
     beats : Out stream of beats
-        The sample's image, `Mapping.sample_beats` beats; taken after `start`.
+        Image of the sample, `Mapping.sample_beats` beats, taken after `start`.
     """
 
     def __init__(self) -> None:
@@ -90,36 +89,35 @@ class SampleInput(wiring.Signature):
 
 
 class StageOutputs(wiring.Signature):
-    """Outputs of the stages, as the forward engine gives them to a reader.
+    """Stage outputs for a reader.
 
-    Outputs lie in the order of their computation: at address `StageMapping.output` + group * cells + cell, in the
-    column of their channel within its group.
+    Address `StageMapping.output` + group * cells + cell, column of the channel within its group.
 
     Parameters
     ----------
     mapping : Mapping
     reads : int
-        Values that are read at once, 1 or 2.
+        Values read at once, 1 or 2.
 
     Attributes
     ----------
     filled : Out, a bit for each stage, and of a stage for each of `Mapping.sides`
-        Its outputs are complete, for one cycle; they may be read from two cycles later on. With two sides only of the
-        last stage of a pass.
+        One-cycle pulse: outputs are complete, readable two cycles later. With two perturbation signs only the last
+        stage of a pass.
     full : In, the same bits
-        Its outputs are still to be read, from the cycle after `filled` on: the stage waits with the next sample's.
-        A reader that does not want a stage's outputs leaves the bit 0.
+        Outputs are unread, from the cycle after `filled`: the stage waits before the next sample. Constant 0 for a
+        stage without a reader.
     enable : In, 1
         Read.
     side : In, 1, only with two sides
-        Side whose output is read.
+        Perturbation sign to read.
     address : In, range(output_depth)
     column : In, log2(columns) bits
     value : Out, Q8.16
-        The value at `address` and `column` of the last cycle with `enable`, one cycle later; it stays until the next.
+        Value at `address` and `column`, a cycle after `enable`, held until the next read.
     second_address, second_column, second_value
-        Only where two values are read at once: as those above, for a value in another column at the same address, or
-        at a neighbouring address in the same column.
+        Only with two reads: second value, in another column at the same address, or at an adjacent address in the same
+        column.
     """
 
     def __init__(self, mapping: Mapping, reads: int = 1) -> None:
@@ -140,9 +138,9 @@ class StageOutputs(wiring.Signature):
 
 
 class Offsets(wiring.Signature):
-    """Offsets of the parameters, as the forward engine reads them: each is added before a parameter is used.
+    """Offsets that the forward engine adds to parameters.
 
-    A weight word is divided into equal parts of neighbours; parameter j of a part takes its offset j mod n.
+    A weight word has equal parts of adjacent parameters; parameter j of a part takes the part's offset j mod n.
 
     Parameters
     ----------
@@ -150,22 +148,22 @@ class Offsets(wiring.Signature):
     numbers, parts : int
         Offsets of a part, n, and parts of a word, a power of two.
     latency : int
-        Cycles from the number of a weight word to its offsets, 1 or 3.
+        Cycles from `weight` to `numbers`, 1 or 3.
 
     Attributes
     ----------
     weight : Out, range(weight_words)
-        Number of a weight word.
+        Weight word.
     side : Out, 1
-        Side of the perturbation from which the word's offsets are, one cycle before `numbers`.
+        Perturbation sign of the word's offsets, one cycle before `numbers`.
     numbers : In, array of parts * n Q4.12
-        The word's offsets, part by part, `latency` cycles after `weight`.
+        Offsets of the word, part by part, `latency` cycles after `weight`.
     bias : Out, range(groups)
-        Number of a group of biases.
+        Group of biases.
     bias_side : Out, 1
-        Their side.
+        Perturbation sign of the biases.
     biases : In, array of columns Q4.12
-        Their offsets, one cycle later.
+        Offsets of the biases, one cycle later.
     """
 
     def __init__(self, mapping: Mapping, numbers: int, parts: int = 1, latency: int = 1) -> None:
@@ -188,9 +186,9 @@ class Offsets(wiring.Signature):
 
 
 class Passes(wiring.Signature):
-    """Range of stages that passes run, and what they read, as the side sees it that controls the forward engine.
+    """Stages and inputs of passes, as set by the controller of the forward engine.
 
-    All but `restart` stay the same while samples of their kind are computed.
+    All but `restart` are constant while samples of a kind are computed.
 
     Parameters
     ----------
@@ -201,13 +199,13 @@ class Passes(wiring.Signature):
     first, last : Out, range(stages)
         First and last stage of a pass.
     cut : Out, range(stages)
-        First stage of the network's second part, not 0, where outputs of the first one are recorded and restored.
+        First stage after the cut, not 0; outputs before it are recorded and restored.
     record : Out, 1
-        Outputs of the last stage are recorded. Rises before the first of these passes.
+        Record outputs of the last stage. Rises before the first such pass.
     restore : Out, 1
-        Passes begin with recorded outputs, in the order in which they were recorded, and not with samples.
+        Passes begin with recorded outputs, in order of recording, instead of samples.
     restart : Out, 1
-        Restore from the first recorded pass on; one cycle, before `hold` falls.
+        One-cycle pulse before `hold` falls: restore from the first recorded pass.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -217,14 +215,14 @@ class Passes(wiring.Signature):
 
 
 class CutRow(data.StructLayout):
-    """Outputs of all columns of a network's first part, as they are kept for passes of its second part.
+    """Row of recorded outputs before a cut.
 
     Attributes
     ----------
     mask : a bit for each column
-        Columns that have an output.
+        Columns with an output.
     address : `activation_address`
-        Where the first column's output goes in the activation memory.
+        Address of the first column's output in the activation memory.
     values : array of columns Q8.16
     """
 
@@ -234,7 +232,7 @@ class CutRow(data.StructLayout):
 
 
 class CutRows(wiring.Signature):
-    """Port of a memory of `CutRow`, as its user sees it: a row is written or read in a cycle.
+    """Port of a memory of `CutRow`: a write or a read a cycle.
 
     Parameters
     ----------
@@ -245,12 +243,12 @@ class CutRows(wiring.Signature):
     Attributes
     ----------
     write, read : Out, 1
-        Write a row; read one. Not both in a cycle.
+        Write or read a row, not both in a cycle.
     address : Out, range(rows)
     data : Out, `CutRow`
         Row to write.
     row : In, `CutRow`
-        The row that was read last, one cycle later.
+        Row of the last read, one cycle later.
     """
 
     def __init__(self, mapping: Mapping, rows: int) -> None:
@@ -261,22 +259,22 @@ class CutRows(wiring.Signature):
 
 
 class PoolControl(data.StructLayout):
-    """Control that travels from the sequencer to the pooling beside a word.
+    """Control of a word for the pooling, in the pipeline beside the word.
 
     Attributes
     ----------
     first, last : 1
-        The sum is the first, the last of its pool.
+        First, last sum of a pool.
     target : `activation_address`
-        Address of the output in the activation memory.
+        Output address in the activation memory.
     mask : a bit for each column
-        Columns that have an output channel.
+        Columns with an output channel.
     inside : 1, only where windows of a pool go beyond the map
-        The sum is of a pixel of the map; others do not count.
+        The pixel is in the map; others are ignored.
     more : a bit for each column and further part of a sum, only where a stage has sums in parts
-        Those that have one, for such a stage.
+        Columns of further parts with an output channel.
     position : range(output_depth), only where a stage has sums in parts
-        Address of the output in the output memory.
+        Output address in the output memory.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -295,28 +293,28 @@ class PoolControl(data.StructLayout):
 
 
 class WordIssue(PlainSignature):
-    """A word of the running stage, as the sequencer issues it: all in the cycle of `enable`.
+    """Word of the running stage; all fields are valid with `enable`.
 
     Attributes
     ----------
     enable : Out, 1
         A word is issued.
     address : Out, `activation_address`
-        Of its activations.
+        Address of the activations.
     weight : Out, range(weight_words)
-        Of its weights.
+        Weight word.
     bias : Out, range(groups)
-        Of the biases of its sum.
+        Group of biases of the sum.
     first, last : Out, 1
         First, last word of a sum.
     pool : Out, `PoolControl`
-        Of the sum to which it belongs.
+        Control of the sum.
     within : Out, 1, only where a stage has sums of single lanes
-        It is of such a stage.
+        Sums are of single lanes.
     halved : Out, 1, only where a stage has sums of half the lanes
-        It is of such a stage.
+        Sums are of half the lanes.
     residual : Out, 1, only where a stage has a residual
-        Its weights are the identity, and not in the weight memory.
+        Residual word: identity weights, which are not in the weight memory.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -334,20 +332,20 @@ class WordIssue(PlainSignature):
 
 
 class StageFunction(PlainSignature):
-    """Function that stages of some networks apply to their sums besides ReLU; stays the same while a stage runs.
+    """Optional functions of a stage's sums; constant while a stage runs.
 
     Attributes
     ----------
     limit : Out, Q8.16, only where a stage has one
-        Largest output.
+        Upper clip.
     leaky, ... : Out, range(constants + 1), for each of `Mapping.units`
-        Its choice for the stage, `ActivationUnit.choice`.
-    merged : Out, 1, only where a stage has sums of two pixels of a pool
-        The stage has; see `StageMapping.merged`.
+        `ActivationUnit.choice` of the stage.
+    merged : Out, 1, only where a stage has words of two pixels of a pool
+        `StageMapping.merged`.
     pooled_parts : Out, range(number of them), only where pools have sums of different parts
-        Number of the stage's parts among `Mapping.pooled_parts`.
+        Index of the stage's parts in `Mapping.pooled_parts`.
     divisor : Out, range(divisions + 1), only where a stage has an average pool
-        Number of the division among `Mapping.averages`, counted from 1; 0 for none.
+        Index from 1 in `Mapping.averages`; 0 without a division.
     """
 
     def __init__(self, mapping: Mapping) -> None:

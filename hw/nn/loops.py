@@ -1,4 +1,4 @@
-"""Loops of the running stage: turns, steps of addresses, and where a sum begins and ends."""
+"""Loops of the running stage: iterations, address steps, ends of sums."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
@@ -8,7 +8,7 @@ from .interfaces import activation_address
 
 
 class Loops:
-    """Registers of the running stage: turns, steps and flags of its loops, innermost first.
+    """Registers of the running stage's loops, innermost first.
 
     Parameters
     ----------
@@ -17,30 +17,30 @@ class Loops:
     Attributes
     ----------
     count : int
-        Number of loops: those of the mapping's stages.
+        Number of loops.
     inner, pool, map : int
-        Loops within a sum: runs of lanes, rows of the kernel. Those within a pool: its columns and rows, too. Those
-        within a group of channels: columns and rows of the output, too.
+        Number of loops within a sum (runs, kernel rows), within a pool (and its columns and rows), within a group of
+        channels (and output columns and rows).
     counters, limits : list of Signal
-        Turns left of each loop; turns of each loop less one.
+        Remaining iterations; iterations less one.
     begins, ends, single : Signal
-        A bit for each loop: it is in its first turn, in its last turn; it has a single turn.
+        A bit a loop: first iteration, last iteration, single iteration.
     jumps : list of Signal
-        Step of the activation memory's address when this loop is the innermost one that has not ended.
+        Step of the activation address if this is the innermost loop that continues.
     moves : list of Signal
-        Step of the output's address for the loops from `pool` on.
+        Step of the output address, from loop `pool` on.
     residual_jumps : list of Signal
-        Step of the residual's address for the loops around a sum; none where no stage has a residual.
+        Step of the residual address, for loops around a sum; empty without residuals.
     adding : Value
-        This cycle's word is the residual, the first one of a sum; all loops stay.
+        The word is the residual, first of a sum; all loops stay.
     parts : Signal
-        Parts of the stage's sums; 0 for sums that are whole.
+        Parts of the stage's sums; 0 for whole sums.
     within, halved : Signal
-        Sums of the stage are those of single lanes, of half the lanes.
+        Sums are of single lanes, of half the lanes.
     outside : Value
-        The sum is of a pixel beyond the map, of a pool's first or last windows.
+        The pixel is in a pool's padding.
     waiting : Value
-        No word is issued: parts of the sum before are still to be rounded; all loops stay.
+        No word is issued while parts of the preceding sum are rounded; all loops stay.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -68,7 +68,7 @@ class Loops:
         self.outside: Value = Const(0)
         self._beyond: list[tuple[Signal, Signal]] = []
         if mapping.has_padded_pools:
-            # for columns and rows: what a pool's counter is above, below, in pixels beyond the map
+            # for columns and rows: bounds of a pool's counter in its padding
             pool = self.counters[self.inner : self.pool]
             self._beyond = [
                 (
@@ -79,7 +79,6 @@ class Loops:
             ]
             self.outside = Cat(self._is_beyond(j) for j in range(len(pool))).any()
         self.has_parts, self.waiting = mapping.most_parts > 1, Const(0)
-        # without, no sum needs to say what it is of
         self._has_kinds = mapping.has_within or mapping.has_halves
         self.within, self.halved = (Signal(name=name) for name in ("within", "halved"))
         self.parts = Signal(range(mapping.most_parts + 1), name="parts")
@@ -90,24 +89,24 @@ class Loops:
 
     @property
     def over(self) -> Value:
-        """Last word of the stage."""
+        """Whether the word is the stage's last."""
         over = self.ends.all() & ~self.adding if self.has_residual else self.ends.all()
         return over & ~self.waiting if self.has_parts else over
 
     @property
     def first(self) -> Value:
-        """First word of a sum."""
+        """Whether the word is the first of a sum."""
         begins = self.begins[: self.inner].all()
         return begins & ~self._added if self.has_residual else begins
 
     @property
     def last(self) -> Value:
-        """Last word of a sum."""
+        """Whether the word is the last of a sum."""
         ends = self.ends[: self.inner].all()
         return ends & ~self.adding if self.has_residual else ends
 
     def _is_beyond(self, j: int) -> Value:
-        """Whether the pixel is in a column (0) or row (1) beyond the map."""
+        """Whether the pixel's column (0) or row (1) is in the padding."""
         counter, windows = self.counters[self.inner + j], self.pool + j
         above, below = self._beyond[j]
         return (self.begins[windows] & (counter > above)) | (self.ends[windows] & (counter < below))
@@ -115,7 +114,7 @@ class Loops:
     def load(self, m: Module, stage: StageMapping) -> None:
         """Set the registers for a stage, in the module's current condition.
 
-        Limit and steps of a loop with a single turn have no effect: they stay what another stage needs.
+        Limit and steps of a single iteration have no effect, and take another stage's values.
         """
         single = [loop.count == 1 for loop in stage.loops]
         m.d.sync += self.single.eq(sum(has_one << j for j, has_one in enumerate(single)))
@@ -129,7 +128,7 @@ class Loops:
         top, bottom, left, right = stage.beyond
         sides = ((left, right), (top, bottom))
         for loop, (above, below), (before, behind) in zip(stage.loops[self.inner :], self._beyond, sides, strict=False):
-            # a loop with a single turn has any counter: nothing is above the largest number
+            # the counter of a single iteration is arbitrary: nothing exceeds the largest number
             m.d.sync += [above.eq(loop.count - 1 - before if before else ~0), below.eq(behind)]
         if self.has_parts:
             m.d.sync += [self.parts.eq(stage.parts if stage.parts > 1 else 0), self._left.eq(0)]
@@ -145,25 +144,25 @@ class Loops:
 
     @staticmethod
     def _jump(stage: StageMapping, j: int) -> int:
-        """Step of the address for a loop: all loops within it go back to their beginning."""
+        """Address step of a loop; inner loops return to their beginning."""
         return stage.loops[j].stride - sum((loop.count - 1) * loop.stride for loop in stage.loops[:j])
 
     def _move(self, stage: StageMapping, j: int) -> int:
-        """Step of the output's address for one of the outermost loops."""
+        """Output address step of a loop from `pool` on."""
         within = zip(stage.loops[self.pool : j], stage.targets, strict=False)
         return stage.targets[j - self.pool] - sum((loop.count - 1) * target for loop, target in within)
 
     def restart(self, m: Module) -> None:
-        """Begin all loops, in the module's current condition."""
+        """Start all loops, in the module's current condition."""
         m.d.sync += [counter.eq(limit) for counter, limit in zip(self.counters, self.limits, strict=True)]
         m.d.sync += [self.begins.eq(~0), self.ends.eq(self.single)]
 
     def step(self, m: Module) -> None:
-        """Take the next turn, in the module's current condition: whether a loop begins or ends is a register."""
+        """Advance the loops, in the module's current condition."""
         if self.has_residual:
             m.d.sync += self._added.eq(self.adding)
         if self.has_parts:
-            # from a sum's first word to that of the next there are as many cycles as parts
+            # first words of sums are at least `parts` cycles apart
             begins = self.first & ~self.waiting
             m.d.sync += self._left.eq(Mux(begins, self.parts - self.parts.any(), self._left - self._left.any()))
         if self.has_residual or self.has_parts:

@@ -1,4 +1,4 @@
-"""Activation, max-pool and average pool: from a stage's sums, as they come, to its outputs."""
+"""Activation, max-pool and average pool of a stage's sums."""
 
 import itertools
 
@@ -16,46 +16,44 @@ from .interfaces import ACTIVATION, PoolControl, activation_address
 
 
 class Pooling(wiring.Component):
-    """Keep the largest sum of each pool, then clip it. Without handshake; a pool may be a single sum.
+    """Largest sum of each pool, clipped, without handshake; a pool may be a single sum.
 
-    For an average, the clip comes first, then the exact sum, then a division; other outputs wait as long. There are as
-    many divisions as need be: columns take turns where the sums leave the time, `Mapping.average_turns`. Units of
-    activations come before all pools, and pass other stages' sums as they are. Where sums have several parts, those of
-    a pool take turns: a delay line has the largest of each, or their sums so far. Where both halves of the columns have
-    sums of the same pools, the larger one of each pair is the output of the lower half's column.
+    Activation units precede all pools. An average is a clip, an exact sum, and a division; `Mapping.average_turns`
+    columns share a divider, and other outputs wait as long. Parts of sums alternate, with a delay line of partial
+    results. For two pixels of a pool the larger sum of both column halves is the output of the lower half's column.
 
     Parameters
     ----------
     mapping : Mapping
-        Its columns, and the size of the activation memory.
+        Columns, pools and units.
 
     Attributes
     ----------
     valid : In, 1
-        `sums` has a sum for each column; of all parts one after the other, those without a channel included.
+        `sums` has a sum a column; parts follow each other, those without a channel included.
     sums : In, array of columns Q8.16
     control : In, `PoolControl`
-        Of these sums.
+        Control of these sums.
     relu : In, 1
-        Negative outputs become 0; stays the same while a stage's sums come.
+        Clip at 0; constant during a stage's sums.
     limit : In, Q8.16, only where a stage has one
-        Larger outputs become `limit`, as `relu`.
+        Upper clip; as `relu`.
     leaky, ... : In, range(constants + 1), for each of `Mapping.units`
-        Its choice for the stage, `ActivationUnit.choice`; as `relu`.
-    merged : In, 1, only where a stage has sums of two pixels of a pool
-        The stage has; as `relu`.
+        `ActivationUnit.choice` of the stage; as `relu`.
+    merged : In, 1, only where a stage has words of two pixels of a pool
+        Sums are of two pixels; as `relu`.
     parts : In, range(number of them), only where pools have sums of different parts
-        Number of the stage's parts among `Mapping.pooled_parts`; as `relu`.
+        Index of the stage's parts in `Mapping.pooled_parts`; as `relu`.
     divisor : In, range(divisions + 1), only where a stage has an average pool
-        Division of the stage, counted from 1, 0 for a max-pool; as `relu`.
+        Division from 1, 0 for a max-pool; as `relu`.
     write : Out, 1
-        `o` has outputs: `Mapping.pooling_latency` cycles after the pool's last sums.
+        `o` has outputs, `Mapping.pooling_latency` cycles after the pool's last sums.
     mask : Out, a bit for each column
-        Columns that have an output; 0 without `write`.
+        Columns with an output; 0 without `write`.
     address : Out, `activation_address`
-        Where the first column's output goes in the activation memory.
+        Address of the first column's output in the activation memory.
     position : Out, range(output_depth), only where a stage has sums in parts
-        Where they go in the output memory.
+        Address in the output memory.
     o : Out, array of columns Q8.16
         Outputs, a channel a column.
     """
@@ -135,7 +133,7 @@ class Pooling(wiring.Component):
         return m
 
     def _pipeline(self, m: Module) -> Pipeline:
-        """From inputs to outputs, by way of what the largest of a pool is, its sum, and its average."""
+        """Stages: inputs, sums behind activation units, largest, average, outputs."""
         mapping = self.mapping
         stages = {"inputs": 0, **{unit.kind: unit.latency for unit in mapping.units}, "sums": 0, "largest": 1}
         if mapping.averages:
@@ -148,7 +146,7 @@ class Pooling(wiring.Component):
     def _merged(
         self, m: Module, given: "Pooling | wiring.PureInterface", best: list[Value], kept: list[Value]
     ) -> tuple[list[Value], list[Value]]:
-        """Take of both halves of the columns the larger value of each pair, as it is and as its limit keeps it."""
+        """Larger value of each pair of both column halves, unlimited and limited."""
         half, merged = len(best) // 2, Signal(reset_less=True)
         m.d.sync += merged.eq(given.merged)
         upper = [merged & (right > left) for left, right in zip(best[:half], best[half:], strict=True)]
@@ -159,21 +157,21 @@ class Pooling(wiring.Component):
         return found[0] + best[half:], found[1] + kept[half:]
 
     def _has_channel(self, given: "Pooling | wiring.PureInterface") -> Value:
-        """Whether a column of the sums has a channel: all parts have, where there is one."""
+        """Whether any column of the sums has a channel."""
         return given.control.mask.any() if self.mapping.most_parts > 1 else Const(1)
 
     def _line(self, shape: ShapeLike, name: str) -> list[Signal]:
-        """Delay line of what a column has of each part of its pool so far, the latest one first."""
+        """Delay line of a column's partial results, one a part, latest first."""
         names = [f"{name}_{part}" if part else name for part in range(self.mapping.pooled_parts[-1])]
         return [Signal(shape, name=one, reset_less=True) for one in names]
 
     def _before(self, line: list[Signal], parts: Value) -> Value:
-        """Choose the delay line's value of the part that comes; `parts` as the port."""
+        """Partial result of the present part; `parts` as the port."""
         taps = [line[count - 1] for count in self.mapping.pooled_parts]
         return Array(taps)[parts] if len(taps) > 1 else taps[0]
 
     def _activated(self, m: Module, pipeline: Pipeline) -> wiring.PureInterface:
-        """Inputs behind the units of activations: all others wait for the sums."""
+        """Inputs behind the activation units, all delayed alike."""
         given = wiring.Signature(self._inputs).create(path=("activated",))
         sums, stage = self.sums, "inputs"
         for unit in self.mapping.units:
@@ -201,11 +199,11 @@ class Pooling(wiring.Component):
         target: Signal,
         mask: Value,
     ) -> None:
-        """Sums of pools and their divisions; other outputs wait in a delay line."""
+        """Sums of pools and divisions; other outputs pass a delay line."""
         reciprocals, turns = self.mapping.averages, self.mapping.average_turns
         values = [Signal(ACTIVATION, name=f"value{column}", reset_less=True) for column in range(len(rectified))]
         m.d.sync += [into.eq(value) for into, value in zip(values, rectified, strict=True)]
-        # what belongs to the values
+        # control in the cycle of the values
         valid = pipeline.place("sums", given.valid, "valid").at("values")
         first = pipeline.place("sums", given.control.first, "first", reset_less=True).at("values")
         divisor = pipeline.place("sums", given.divisor, "divisor", reset_less=True).at("values")
@@ -224,7 +222,7 @@ class Pooling(wiring.Component):
             for line, value in zip(lines, values, strict=True):
                 m.d.sync += line[0].eq(Mux(first, offset, self._before(line, parts)) + value)
                 m.d.sync += [into.eq(one) for one, into in itertools.pairwise(line)]
-        # a pool's sums are held until each had its turn; the next stage may begin meanwhile
+        # a pool's sums are held until all are divided; the next stage may begin meanwhile
         complete, chosen = (
             pipeline.place("values", last, "complete").at("totals"),
             Signal.like(given.divisor, reset_less=True),
@@ -254,7 +252,7 @@ class Pooling(wiring.Component):
         m.d.sync += data_register(m, self.address).eq(address)
 
     def _divide(self, m: Module, numerator: Signal, chosen: Value, unit: int) -> Value:
-        """The chosen quotient of a numerator; all take as long as the slowest."""
+        """Chosen quotient of a numerator, with the latency of the slowest division."""
         reciprocals, quotient = self.mapping.averages, Signal(ACTIVATION, name=f"quotient{unit}")
         slowest = max(own.latency for own in reciprocals)
         found = []

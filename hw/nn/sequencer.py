@@ -1,4 +1,4 @@
-"""Sequencer of the forward engine: the address generator that walks the loops of the frozen network's stages."""
+"""Sequencer of the forward engine: address generator of the stages' loops."""
 
 from collections.abc import Callable
 
@@ -14,37 +14,36 @@ from .loops import Loops
 
 
 class Sequencer(wiring.Component):
-    """Issue one word a cycle, stage by stage; between stages wait until their outputs are written.
+    """Issue a word a cycle, stage by stage; a stage starts when the preceding outputs are written.
 
     Parameters
     ----------
     mapping : Mapping
     drain : int
-        Cycles to count down after a stage's last word: `golden.nn.array.latency.drain_cycles`, and those of parts
-        that follow.
+        Count-down after a stage's last word: `golden.nn.array.latency.drain_cycles`, and cycles of further parts.
 
     Attributes
     ----------
     start : In, 1
-        Run all stages on a sample; only while none is run.
+        Run all stages on a sample; only while idle.
     buffer : In, 1
-        Buffer of the activation memory in which the sample is; stays the same until `done`.
+        Sample buffer in the activation memory; constant until `done`.
     done : Out, 1
-        The last stage is complete, for one cycle; `start` may come in the cycle after.
+        One-cycle pulse: the last stage is complete; `start` may follow in the next cycle.
     full : In, a bit for each stage and side, as `StageOutputs`
-        Outputs of the sample before are still to be read: the stage waits.
+        Outputs of the preceding sample are unread: the stage waits.
     filled : Out, the same bits
-        The stage is complete, for one cycle.
+        One-cycle pulse: the stage is complete.
     word : Out, `WordIssue`
-        The word that is issued.
+        Issued word.
     relu : Out, 1
-        Negative outputs of the stage become 0; stays the same while the stage runs.
+        Clip outputs at 0; constant while a stage runs.
     function : Out, `StageFunction`
-        What else the stage makes of its sums.
+        Other functions of the stage.
     cells : Out, range(output_depth), only where a stage has sums in parts
-        Outputs of a channel, as `relu`.
+        Outputs of a channel; as `relu`.
     begin : Out, 1
-        A stage begins, for one cycle, before its first word.
+        One-cycle pulse before a stage's first word.
     output : Out, range(output_depth)
         First address of the stage in the output memory, in the cycle of `begin`.
     """
@@ -53,11 +52,11 @@ class Sequencer(wiring.Component):
         self.mapping, self.drain = mapping, drain
         stages = len(mapping.stages)
         self._has_parts = mapping.most_parts > 1
-        # groups of a turn of the outermost loop, and what its outputs lie apart; parts still to be rounded
+        # groups of an outermost iteration, and the distance of their outputs; parts not rounded yet
         self._groups = Signal(range(mapping.most_parts + 1), name="turn_groups")
         self._skip = Signal(range(mapping.output_depth + 1), name="skip")
         self._parts_left = Signal(range(mapping.most_parts + 1), name="stage_parts_left")
-        # where a stage has a residual: addresses of the word of its window, and of what is added
+        # with a residual: addresses of the window's word and of the addend
         self._adds = mapping.has_residuals
         self._window, self._added = (
             Signal(activation_address(mapping), name=name, reset_less=True) for name in ("window", "added")
@@ -87,7 +86,7 @@ class Sequencer(wiring.Component):
         loops, group = Loops(self.mapping), Signal.like(self.word.weight, reset_less=True)
         last_mask = Signal(self.mapping.most_parts * self.mapping.columns, reset_less=True)
         running = Signal()
-        # a register for each field: those that a single stage does not use go
+        # a register a field: synthesis removes unused fields
         control = {
             name: Signal(part.shape, name=f"pool_{name}", reset_less=True) for name, part in self.word.pool.shape()
         }
@@ -107,7 +106,7 @@ class Sequencer(wiring.Component):
     def _run(
         self, m: Module, loops: Loops, load: Callable[[Module, Signal, Value | int], None], running: Signal
     ) -> None:
-        """Run one stage after the other."""
+        """State machine of the stages."""
         stages = range(len(self.mapping.stages))
         stage, ready = Signal(stages), Signal()
         pause = Signal(range(self.drain + 1))
@@ -146,7 +145,7 @@ class Sequencer(wiring.Component):
         m.d.sync += self.begin.eq(fsm.ongoing("BEGIN"))
 
     def _begin(self, m: Module, loops: Loops, load: Callable[[], None]) -> None:
-        """Add the states from the choice of a stage to its first word."""
+        """Add the states from a stage's start to its first word."""
         with m.State("BEGIN"):
             load()
             m.next = "FIRST"
@@ -157,7 +156,7 @@ class Sequencer(wiring.Component):
     def _load(
         self, m: Module, number: int, side: Value | int, group: Signal, last_mask: Signal, control: dict[str, Signal]
     ) -> None:
-        """Set the addresses and the flags of a stage; a side's outputs have regions of their own."""
+        """Set addresses and flags of a stage; each perturbation sign has its own output regions."""
         stage, columns = self.mapping.stages[number], self.mapping.columns
         wide = stage.parts * columns
         idle = stage.weight_groups * wide - stage.channels * (2 if stage.spread else 1)
@@ -194,23 +193,23 @@ class Sequencer(wiring.Component):
         ]
 
     def _region(self, address: int, tensor: int, side: Value | int) -> Value | int:
-        """Address in the region of a tensor: a sample's is that of its buffer, outputs' that of their side."""
+        """Address in a tensor's region, of the sample's buffer or the outputs' perturbation sign."""
         if tensor < 0:
             return Mux(self.buffer, address + self.mapping.sample_values, address)
         return self._of_side(address, side)
 
     def _of_side(self, address: int, side: Value | int) -> Value | int:
-        """Address in the region of a side's outputs: there is one side."""
+        """Address in the output regions of a perturbation sign."""
         return address
 
     def _load_side(self, m: Module, number: int, side: Value | int) -> None:
-        """Set what depends on the side of a stage's words: nothing."""
+        """Set registers that depend on the perturbation sign."""
 
     def _issue_side(self, m: Module, loops: Loops) -> None:
-        """Issue what depends on the side of a word: nothing."""
+        """Issue flags that depend on the perturbation sign."""
 
     def _issue_residual(self, m: Module, loops: Loops, chosen: Value) -> None:
-        """The residual's word, and its address, which follows with each sum."""
+        """Issue the residual's word, with an address step a sum."""
         m.d.sync += self.word.residual.eq(loops.adding)
         m.d.comb += self.word.address.eq(Mux(self.word.residual, self._added, self._window))
         jump = Signal.like(self.word.address, name="residual_jump")
@@ -229,14 +228,14 @@ class Sequencer(wiring.Component):
         last_mask: Signal,
         control: dict[str, Signal],
     ) -> None:
-        """One register behind the loops: the word's flags, and the addresses, which follow the step before."""
+        """Issue a word's flags and addresses, one register behind the loops."""
         count = loops.count
         level = Signal(range(count))
         for j in reversed(range(count)):
             with m.If(~loops.ends[j]):
                 m.d.comb += level.eq(j)
         chosen = delayed(m, level, 1, "level", reset_less=True)
-        # the last turn of a map, after which other channels come
+        # end of a map: other channels follow
         outermost = chosen >= loops.map if count > loops.map + 1 else chosen == loops.map
         pool = slice(loops.inner, loops.pool)
         m.d.sync += [
