@@ -1,1 +1,1 @@
-"""Examples: fine-tuning of drifted digits on a core, as data for a C program that compares with golden."""
+"""Examples: fine-tuning of drifted digits on a core, as data for a C program."""

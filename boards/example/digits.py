@@ -1,4 +1,4 @@
-"""Digits for a core's network, and a network that has learnt them before their drift.
+"""Digits for a core's network, and a network pre-trained on digits before the drift.
 
 All but random draws is integer arithmetic, so that a package has the same bytes on every machine. Hidden layers stay
 random; the last layer learns from their outputs with `golden.lora.job.Job`.
@@ -57,7 +57,7 @@ def _fitted(samples: Samples, network: Network) -> Samples:
 
 
 def _pretrained(network: Network, samples: Samples) -> list[StageIntegers]:
-    """Make a network with random layers and a last layer that has learnt samples."""
+    """Make a network with random layers and a trained last layer."""
     rng = np.random.default_rng(1)
     last = network.stages[-1]
     *hidden, _ = random_parameters(network, rng, GAIN)

@@ -18,7 +18,7 @@ JOB_FILE = "job.json"
 
 
 def image_files(example: Example) -> dict[str, str | bytes]:
-    """Make a file of each region that the host writes, and `JOB_FILE`; contents by file name.
+    """Make a file of each region written by the host, and `JOB_FILE`; contents by file name.
 
     The JSON has the core (``core``, ``signature``, ``parameters``), ``data``, ``tuning``, the ``memory``'s regions with
     offset, size, file and SHA-256, the ``commands`` in order with registers, counters and expected memory, and golden's

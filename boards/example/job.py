@@ -23,7 +23,7 @@ class ExampleData:
     tested, classes : int
         Numbers of held-out samples and of classes.
     drawn : bool
-        The network was drawn for digits; otherwise it is the user's.
+        The network was drawn for digits and is not the user's.
     """
 
     name: str
@@ -96,6 +96,6 @@ class Example:
 
     @property
     def line(self) -> str:
-        """Line that the program prints if the core's results equal golden's."""
+        """Line of the program if the core's results equal golden's."""
         before, after = self.percentages
         return f"accuracy {before} before, {after} after; golden says {before} and {after}"

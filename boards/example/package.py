@@ -21,7 +21,7 @@ _DRIVER = Path(__file__).parents[1] / "driver"
 
 @cache
 def example_of(spec: CoreSpec, task: ExampleTask | None = None) -> Example | None:
-    """Make the example of a core; None without one, without room for it, or for another network without a task.
+    """Make the example of a core; None if unsupported, without room, or for another network without a task.
 
     Parameters
     ----------

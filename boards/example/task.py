@@ -35,15 +35,15 @@ class ExampleTask:
     frozen : list of StageIntegers
         Weights and biases of all stages in Q4.12, batch norm folded.
     tune, test : Samples
-        Samples to tune on, and held-out ones.
+        Samples to tune on, and held-out samples.
     epochs, steps, batch : int, optional
-        Length of the tuning and samples of a batch; by default those of `fabtune tune`.
+        Length of the tuning and samples of a batch; by default as in `fabtune tune`.
     rate : float, optional
         Learning rate of the mean loss of a batch.
     seed : int
         Seed of initial adapters or position, and of the order of the samples.
     drawn : bool
-        The network was drawn for digits, see `digits`; otherwise it is the user's.
+        The network was drawn for digits, see `digits`, and is not the user's.
     """
 
     name: str
@@ -59,7 +59,7 @@ class ExampleTask:
     drawn: bool = False
 
     def check(self, spec: NetworkCoreSpec) -> None:
-        """Refuse autoencoders, samples that the core cannot read, and more than a schedule can address."""
+        """Refuse autoencoders, unreadable samples, and more than a schedule can address."""
         if spec.loss == "mse":
             raise UserError(f"{self.name}: an autoencoder has no accuracy: a package's jobs are those of classifiers")
         if spec.described.classes > MOST_CLASSES:

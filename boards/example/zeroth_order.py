@@ -49,11 +49,11 @@ def zeroth_order_example(
     Parameters
     ----------
     core : GoldenZerothOrder
-        Golden core, which knows the network.
+        Golden core for the network.
     layout : ZerothOrderLayout
     data : ExampleData
     tune, test : Samples
-        Samples to tune on, and held-out ones.
+        Samples to tune on, and held-out samples.
     network : sequence of Region
         Regions of the load.
     regions : callable

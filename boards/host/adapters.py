@@ -34,14 +34,14 @@ class Tuned:
 
 
 class AdapterHost:
-    """Fine-tuning jobs on a core: buffers and commands, without those of the network.
+    """Fine-tuning jobs on a core: buffers and commands, except for loading the network.
 
     Parameters
     ----------
     core : Core
     spec : AdapterCoreSpec
     samples : int
-        Cache entries, one for each sample to tune on.
+        Cache entries, at least the samples to tune on.
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) instead of NF4 (InstantFT); true for a core without a cache.
 
@@ -97,24 +97,24 @@ class AdapterHost:
             Bytes or Q8.16, as the core was generated.
         labels : array of int, (n,)
         epochs : sequence of sequences of array of int
-            Sample indices of each batch. All batches of an epoch but its last have one size.
+            Sample indices of each batch. All batches of an epoch but the last are equally large.
         rate : int or sequence of int
-            Learning rate of a sample, from `golden.lora.adapters.rate_of`; or one for each batch of all epochs.
+            Learning rate of a sample, from `golden.lora.adapters.rate_of`; or a rate for each batch of all epochs.
         logits : bool
             Write the logits of every schedule entry, before its batch's update.
         stop_loss : int, optional
-            End with the first epoch whose loss, or that of its validation, is at most this, see
+            End with the first epoch with at most this loss, of its validation if any, see
             `golden.lora.early_stop`.
         validation : array of int, optional
             Indices of the samples of the validation after each epoch.
         patience : int
-            End after this number of successive losses above the smallest one; 0: any number.
+            End after this number of successive losses above the smallest; 0: any number.
 
         Raises
         ------
         UserError
             If there are more samples than cache entries, epochs differ in their batches' sizes, rates do not match the
-            batches, or the core lacks an option that is used.
+            batches, or the core lacks a used option.
         """
         if len(inputs) > self.samples or len(inputs) != len(labels):
             raise UserError(f"{len(inputs)} samples and {len(labels)} labels for a cache of {self.samples}")
@@ -166,7 +166,7 @@ class AdapterHost:
         """Fine-tune with one command an epoch; return the number of the epoch with the smallest loss, from 1, and its
         adapters.
 
-        Each epoch is bit-exact with `tune`, whose arguments are the same. `EarlyStop`, the core's own rule, decides the
+        Each epoch is bit-exact with `tune`; the arguments are the same. `EarlyStop`, the core's own rule, decides the
         end from the core's losses. The first of equal losses wins. At the end the core has the returned adapters.
 
         Raises

@@ -47,7 +47,7 @@ class ClockWatch:
         read : callable
             Reads the low word of the cycle counter.
         limit : int
-            Nanoseconds after which watching ends, for commands that hang.
+            Limit in nanoseconds, for hanging commands.
         """
         first: tuple[int, int] | None = None
         running: tuple[int, int] | None = None
@@ -75,5 +75,5 @@ class ClockWatch:
 
 
 def clock_differs(hertz: float, expected: float) -> bool:
-    """Whether a rate differs from the expected one by more than `TOLERANCE`."""
+    """Whether a rate differs from the expected rate by more than `TOLERANCE`."""
     return abs(hertz - expected) > TOLERANCE * expected

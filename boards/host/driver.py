@@ -76,14 +76,14 @@ class Device(RegisterAccess, BufferAllocator, Protocol):
 
 
 class CoreError(UserError):
-    """Command that the core ended with an error.
+    """Command ended by an error of the core.
 
     Parameters
     ----------
     command : int
-        Member of the core's `IntEnum` if it is one.
+        Member of the core's `IntEnum` if known.
     code : int
-        Code in `status`; the attribute is a member of `errors` if it is one.
+        Code in `status`; the attribute is a member of `errors` if known.
     address : int
         Address of the failing burst, or the offending value.
     errors : type of IntEnum
@@ -107,14 +107,14 @@ class CoreError(UserError):
 
 
 class HungError(UserError):
-    """Command that did not end within its limit.
+    """Command beyond a time limit.
 
     Parameters
     ----------
     command : int
-        Member of the core's `IntEnum` if it is one.
+        Member of the core's `IntEnum` if known.
     after : str
-        Limit that was reached, in words.
+        Reached limit in words.
     seconds : float
         Time since the start.
     status : int
@@ -146,7 +146,7 @@ class HungError(UserError):
 
 @dataclass(frozen=True)
 class Finished:
-    """Clock cycles of a command, and by name the counters that the core declares."""
+    """Clock cycles of a command, and the core's counters by name."""
 
     cycles: int
     counts: dict[str, int]
@@ -165,7 +165,7 @@ class Core:
     interrupt : callable, optional
         Returns after the core's interrupt, or earlier. Without it the status is polled.
     signature : int, optional
-        Expected signature; a different one is a `UserError`.
+        Expected signature; a difference is a `UserError`.
     address : int
         Width of the core's byte addresses.
     clock : callable
@@ -224,7 +224,7 @@ class Core:
     def try_registers(self, signature: int) -> None:
         """Check signature, soft reset, and writing and reading back of the first setting.
 
-        A `UserError` names the first check that fails.
+        A `UserError` names the first failing check.
         """
         self.check_signature(signature)
         self.reset()
@@ -264,7 +264,7 @@ class Core:
     def reset(self, polls: int = RESET_POLLS) -> None:
         """Soft-reset the core at any time and wait for the end; its memories have to be loaded again.
 
-        Call it first, once the clock is stable, and to end a command that hangs. A reset that is still pending after
+        Call it first, once the clock is stable, and to end a hanging command. A reset still pending after
         `polls` reads, because memory does not answer a burst, is a `UserError`.
         """
         pending = self.core.map[RESET.name].field("pending")
@@ -278,7 +278,7 @@ class Core:
         )
 
     def allocate(self, size: int, name: str = "a buffer") -> Buffer:
-        """Allocate a buffer, `name` for errors; an address that the core cannot reach is a `UserError`."""
+        """Allocate a buffer, `name` for errors; an address beyond the core's reach is a `UserError`."""
         if self._memory is None:
             raise UserError("this core has no memory to allocate from: give Core one")
         buffer = self._memory.allocate(size)
@@ -291,7 +291,7 @@ class Core:
         return buffer
 
     def place(self, region: Region) -> Buffer:
-        """Allocate a buffer for a region, and write the region's image to it if it has one; errors as in `allocate`."""
+        """Allocate a buffer for a region, and write the region's image, if any; errors as in `allocate`."""
         buffer = self.allocate(region.size, region.register)
         if region.image.size:
             buffer.array[:] = region.image
@@ -308,7 +308,7 @@ class Core:
         polls : int, optional
             Limit of status reads, or of interrupts; by default none.
         seconds : float
-            Time limit. It is checked after each read of the status, so `interrupt` has to return at times.
+            Time limit. Checked after each read of the status, so `interrupt` has to return at times.
         values : int
             Settings by name; others keep their values.
 
@@ -348,7 +348,7 @@ class Core:
         return Finished(self._cycles, {name: self.read(name) for name in self.core.counter_names})
 
     def _note(self, command: int, code: int, address: int) -> str:
-        """Name the regions that a command was refused for, or an access beyond the address bits."""
+        """Name the refused regions of a command, or an access beyond the address bits."""
         if _error_name(code, self.core.errors) == "bad_address":
             used = (item for item in self.core.addresses if command in item.commands)
             at = {item.name: self.read(item.name + HIGH) << 32 | self.read(item.name) for item in used}

@@ -45,13 +45,13 @@ class GoldenBuffer:
 class GoldenDevice:
     """Golden model of a core with memory, as a device for the host driver `driver.Core`.
 
-    A command is carried out by the write that starts it. The cycle counter stays 0.
+    The write of a command carries out the command. The cycle counter stays 0.
 
     Parameters
     ----------
     spec : CoreSpec
     core : GoldenCore, optional
-        By default that of the spec, if this needs nothing else; a core without one is a `UserError`.
+        By default the spec's own; a core without a golden model is a `UserError`.
     base : int
         Byte address of the first buffer, a multiple of `ALIGNMENT`.
 
@@ -75,7 +75,7 @@ class GoldenDevice:
         return GoldenBuffer(address, array, array.copy())
 
     def trace_image(self, image: Bytes) -> None:
-        """Record the parameters' images from here on; `image` is the present one."""
+        """Record the parameters' images from here on; `image` is the present image."""
         self._core.updates = []
         if not self.traced_images.size:
             self.traced_images = np.empty((0, image.size), np.uint8)
@@ -106,7 +106,7 @@ class GoldenDevice:
         """Return at once."""
 
     def fault(self, *_: Any) -> None:
-        """Refuse faulty beats, resets within a command and waveforms: there is no bus and no clock."""
+        """Refuse faulty beats, resets within a command and waveforms, which need a bus or a clock."""
         raise UserError(f"the golden core of {self._spec.name} has neither bus nor clock: simulate its RTL for that")
 
     fault_in = fault_of_buffer = reset_in = waves = fault

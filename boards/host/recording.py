@@ -24,7 +24,7 @@ class CommandRecord:
     command : str
         Name; the number of an unknown command.
     settings : dict of str to int or (str, int)
-        Settings that were written.
+        Written settings.
     error : tuple of (str, int), optional
         Error name, and offending value or address; None without an error.
     counters : dict of str to int
@@ -50,7 +50,7 @@ class CommandRecord:
 
 
 class RecordingCore(Core):
-    """`Core` that records all commands.
+    """`Core` with a recording of all commands.
 
     A region has the name of its buffer's allocation; a buffer from before the recording, that of the setting with its
     address. Repeated names get a number.
@@ -71,13 +71,13 @@ class RecordingCore(Core):
         self._regions: dict[str, Buffer] = {}
 
     def allocate(self, size: int, name: str = "a buffer") -> Buffer:
-        """Allocate a buffer whose contents are recorded after each command."""
+        """Allocate a buffer for the recording."""
         self._buffers.append(super().allocate(size, name))
         self._name(self._buffers[-1], name)
         return self._buffers[-1]
 
     def run(self, command: int, /, **options: Any) -> Finished:
-        """Run a command as `Core.run` does, and record it."""
+        """Run a command as `Core.run` does, and record the effects."""
         settings = {name: value for name, value in options.items() if name not in ("polls", "seconds")}
         try:
             finished = super().run(command, **options)
@@ -118,7 +118,7 @@ class RecordingCore(Core):
 
 
 def first_difference(golden: Sequence[CommandRecord], played: Sequence[CommandRecord]) -> str | None:
-    """Describe the first command in which a recording of the same script differs from golden's; None if none does.
+    """Describe the first command in which a recording of the same script differs from golden's; None if all are equal.
 
     The line names setting, error, counter, or region and byte, with both values. Cycles are not compared.
     """
@@ -128,7 +128,7 @@ def first_difference(golden: Sequence[CommandRecord], played: Sequence[CommandRe
 def differences(
     golden: Sequence[CommandRecord], played: Sequence[CommandRecord], without: Collection[str] = ()
 ) -> Iterator[str]:
-    """Describe all differing commands, as `first_difference`; `without` lists regions that are not compared."""
+    """Describe all differing commands, as `first_difference`; `without` lists uncompared regions."""
     for number, (right, found) in enumerate(zip(golden, played, strict=False), 1):
         if difference := _difference(right, found, without):
             yield f"command {number} of {len(golden)}, {right.described}: {difference}"
@@ -156,7 +156,7 @@ def _difference(golden: CommandRecord, played: CommandRecord, without: Collectio
 
 
 def different_byte(golden: Bytes, played: Bytes, region: str) -> str | None:
-    """Describe the first differing byte of a region; None if there is none."""
+    """Describe the first differing byte of a region; None if all are equal."""
     if golden.size != played.size:
         return f"{region} has {played.size} bytes, golden says {golden.size}"
     if not (different := np.flatnonzero(golden != played)).size:

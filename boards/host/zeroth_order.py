@@ -34,7 +34,7 @@ class Trained:
     slopes : list of ZerothOrderStep
         Record of each projected gradient of each step.
     position : int
-        Position of the next perturbation, with which another job continues.
+        Position of the next perturbation, where another job continues.
     prepared : Finished, optional
         Counts of the computation before the steps, see `ZerothOrderHost.prepare`.
     """
@@ -53,7 +53,7 @@ class Trained:
 
 
 class ZerothOrderHost(ABC):
-    """Zeroth-order training on a core: buffers and commands, without those of the network.
+    """Zeroth-order training on a core: buffers and commands, except for loading the network.
 
     The core's commands are ``LOAD_DELTAS``, ``SAVE_DELTAS``, ``TRAIN`` and ``INFER``. A core of another spec is a
     `UserError`.
@@ -85,7 +85,7 @@ class ZerothOrderHost(ABC):
 
     @abstractmethod
     def check_settings(self, settings: StepSettings, batch: int) -> None:
-        """Refuse settings that the core cannot run, for steps of at most `batch` samples."""
+        """Refuse unsupported settings, for steps of at most `batch` samples."""
 
     @abstractmethod
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
@@ -94,7 +94,7 @@ class ZerothOrderHost(ABC):
     def prepare(
         self, samples: Mapping[str, int], inputs: NDArray[np.integer], steps: Sequence[StepOrder]
     ) -> Finished | None:
-        """Compute what steps need of the samples at these addresses; by default nothing."""
+        """Precompute data of the samples at these addresses; by default nothing."""
         return None
 
     def forget(self) -> None:  # noqa: B027

@@ -58,7 +58,7 @@ def error_names(spec: CoreSpec) -> str:
 
 
 def setting_offset(spec: CoreSpec) -> str:
-    """Format the offset of the setting whose bits a program tries: the first one."""
+    """Format the offset of the first setting, whose bits a program tests."""
     return f"0x{spec.registers.map[spec.registers.settings[0].registers[0]].offset:X}u"
 
 

@@ -60,7 +60,7 @@ class SelfTestStage:
         Expected counters.
     memory : tuple of Expectation
     images : tuple of array of uint8
-        Image of the parameters before the command, then after each batch or step; empty if it updates none.
+        Image of the parameters before the command, then after each batch or step; empty without updates.
     """
 
     name: str
@@ -81,7 +81,7 @@ class SelfTest:
         Regions, from offset 0.
     stages : list of SelfTestStage
     copy : list of SelfTestStage
-        Commands that copy a part of the memory; they run before the stages.
+        Commands for copying a part of the memory; they run before the stages.
     """
 
     spec: CoreSpec
@@ -144,7 +144,7 @@ class SelfTest:
         core : Core
             Driver of the core.
         clock_hz : int
-            Expected clock rate; 0: it is not measured.
+            Expected clock rate; 0: not measured.
         watch : ClockWatch, optional
             Host's clock in place of the machine's.
         say : callable
@@ -155,7 +155,7 @@ class SelfTest:
         Raises
         ------
         UserError
-            Naming the first test that fails, and the difference.
+            Naming the first failing test, and the difference.
         """
         spec = self.spec
         say(f"self-test: {spec.name}, signature {spec.signature:#010x}, {core.waiting(seconds)}")
@@ -236,7 +236,7 @@ class SelfTest:
 
 @contextlib.contextmanager
 def _named(where: str, say: Callable[[str], object], more: str = "") -> Iterator[None]:
-    """Name a test in its errors, and print them, with `more` after a command that has ended."""
+    """Name a test in its errors, and print them, with `more` after an ended command."""
     try:
         yield
     except UserError as error:

@@ -16,13 +16,13 @@ from .job import SelfTest
 
 
 class PlayedSelfTest:
-    """Script of a self-test, whose stages are played as they are added.
+    """Script of a self-test; added stages are played at once.
 
     Parameters
     ----------
     spec : CoreSpec
     core : GoldenCore, optional
-        By default that of the spec.
+        By default the spec's own.
     traces : bool
         Training stages keep the images of the parameters.
 
@@ -53,7 +53,7 @@ class PlayedSelfTest:
         trains: bool = False,
         counters: Sequence[str] = (),
     ) -> list[Bytes]:
-        """Play a command, append it as a stage, and return the regions that are compared.
+        """Play a command, append it as a stage, and return the compared regions.
 
         Parameters
         ----------
@@ -64,7 +64,7 @@ class PlayedSelfTest:
         trains : bool
             Counters are compared, too.
         counters : sequence of str
-            Those counters; by default all.
+            Compared counters; by default all.
 
         Raises
         ------

@@ -69,7 +69,7 @@ class Activity:
 
 @dataclass(frozen=True)
 class ActivityJob:
-    """Random job whose activity is measured.
+    """Random job for a measurement of activity.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ class ActivityJob:
     raw: bool = False
 
     def check(self, spec: CoreSpec) -> int:
-        """Return the samples of a step; a job that the core cannot run is a `UserError`."""
+        """Return the samples of a step; an unsupported job is a `UserError`."""
         own = activity_of(spec)
         usual, most = own.batches(spec)
         if not 0 <= self.batch <= most:
@@ -105,7 +105,7 @@ Core = TypeVar("Core", bound=CoreSpec)
 
 
 class CoreActivity(Protocol[Core]):
-    """Job of a core whose toggles are counted, its ``ACTIVITY`` in ``sim/cores/CORE/measured_jobs.py``.
+    """Job of a core for counts of toggles, the ``ACTIVITY`` in ``sim/cores/CORE/measured_jobs.py``.
 
     Attributes
     ----------
@@ -132,11 +132,11 @@ class CoreActivity(Protocol[Core]):
 
     @abstractmethod
     def jobs(self, spec: Core, job: ActivityJob, batch: int) -> Sequence[HostJob[Any]]:
-        """Make consecutive jobs on one network, with `batch` samples a step; the last one is measured."""
+        """Make consecutive jobs on one network, with `batch` samples a step; the last job is measured."""
 
 
 def activity_of(spec: CoreSpec) -> CoreActivity[Any]:
-    """Find a core's activity; a core without one is a `UserError`."""
+    """Find a core's activity; a `UserError` if missing."""
     found: CoreActivity[Any] | None = spec.part("sim", "measured_jobs", "ACTIVITY")
     if found is None:
         raise UserError(f"{spec.name} has no job whose toggles are counted")
@@ -152,11 +152,11 @@ def activity(
     ----------
     spec : CoreSpec
     job : ActivityJob
-        A job that the core cannot run is a `UserError`.
+        An unsupported job is a `UserError`.
     period_ps : int
         Clock period in the SAIF in ps, an even number.
     stage : callable
-        Called with the name of each step as it begins.
+        Called with each step's name at its start.
     """
     batch = job.check(spec)
     stage(f"emit {spec.name}")
@@ -191,7 +191,7 @@ def activity(
 
 
 def _before_last(jobs: Sequence[HostJob[Any]], spec: CoreSpec, device: Device) -> Any:
-    """Run all jobs but the last one on a device; return the host driver."""
+    """Run all jobs but the last on a device; return the host driver."""
     host, first = host_on(device, jobs[0], spec), jobs[0]
     first.load(host)
     first.forget(host)
@@ -219,7 +219,7 @@ def _pins(emitted: Emitted) -> list[str]:
 
 
 def _channel(pin: str) -> str:
-    """Name of a pin's AXI channel, or of the pin if it has none."""
+    """Name of a pin's AXI channel, or of the pin itself."""
     found = _CHANNEL.fullmatch(pin)
     return f"{found[1]} {found[2]}" if found else pin
 

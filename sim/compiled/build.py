@@ -45,7 +45,7 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     waves : "vcd" or "saif", optional
         Output of `Session.waves`; slower.
     faults : bool
-        The core contains faults, of which a session selects one: `mutation.faults.mutants`.
+        The core contains faults, selectable by a session: `mutation.faults.mutants`.
 
     Raises
     ------

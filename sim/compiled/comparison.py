@@ -31,11 +31,11 @@ class Comparison:
     cycles : int
         Clock cycles of the job's command, memory latency and stalls included.
     compared : int
-        Batches or steps after which all parameters were compared.
+        Batches or steps, with all parameters compared afterwards.
     logits_compared : int
-        Samples whose logits were compared at the end.
+        Samples with logits compared at the end.
     mismatches : int
-        Updates and commands that differ from golden.
+        Updates and commands differing from golden.
     simulated : int
         Clock cycles of all commands.
     seconds : float
@@ -141,7 +141,7 @@ def simulated_core(spec: CoreSpec, dram: Dram | None, seed: int, stage: Callable
     dram : Dram, optional
         Behaviour of the memory, with randomness from `seed`.
     stage : callable
-        Called with the name of each step as it begins.
+        Called with each step's name at its start.
     """
     stage("emit the core")
     observed = observable(spec)

@@ -78,7 +78,7 @@ class SimulatedDevice:
     results : list of dict
         Results of `Session.run`.
     commands : int
-        Commands whose end was awaited.
+        Awaited commands.
     buffers : list of SimulatedBuffer
     """
 
@@ -163,7 +163,7 @@ class SimulatedDevice:
     def reset_in(self, commands: int, cycles: int, soft: tuple[int, ...] = ()) -> None:
         """Reset this number of cycles after the start of a command, after `commands` others.
 
-        With `soft` it is a `soft_reset`, requested after these `distances`.
+        With `soft`, a `soft_reset` is requested after these `distances`.
         """
         self._reset_at, self._soft_resets = (self.commands + commands, cycles), soft
 
@@ -186,7 +186,7 @@ class SimulatedDevice:
         return found
 
     def fault(self, kind: str, address: int, size: int, response: str) -> None:
-        """Answer beats that touch these bytes with an error from here on; see `Session.fault`."""
+        """Answer beats within these bytes with an error from here on; see `Session.fault`."""
         self._session.fault(kind, address, size, response)
 
     def fault_in(self, kind: str, port: int, beats: int, response: str) -> None:
@@ -210,7 +210,7 @@ class SimulatedDevice:
     def soft_reset(self, after: int = 0, distances: tuple[int, ...] = (0,)) -> None:
         """Run for this number of cycles, request a soft reset after each of these distances, and wait for the end.
 
-        A reset that is pending beyond the limit is a `UserError`.
+        A reset pending beyond the limit is a `UserError`.
         """
         pending, start = RESET.field("pending"), self.simulated
         self._session.cycles(after)
@@ -232,7 +232,7 @@ class SimulatedDevice:
         self._run()
 
     def trace_image(self, image: NDArray[np.uint8]) -> None:
-        """Record the monitor's image after every batch or step from here on; `image` is the present one."""
+        """Record the monitor's image after every batch or step from here on; `image` is the present image."""
         self._session.shadow(image)
         if not self._image_bytes:
             self._session.trace()

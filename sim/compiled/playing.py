@@ -46,7 +46,7 @@ class HostJob(Protocol[Spec]):
     def inputs(self) -> NDArray[np.integer]: ...
 
     def golden(self, spec: Spec) -> GoldenCore[Any]:
-        """Make the golden core, which knows the job's network."""
+        """Make the golden core for the job's network."""
 
     def host(self, core: Core, spec: Spec) -> Any:
         """Make the host driver."""
@@ -67,7 +67,7 @@ class HostJob(Protocol[Spec]):
         """Drop everything cached of samples."""
 
     def scratch(self, spec: Spec) -> tuple[str, ...]:
-        """Regions whose contents depend on commands before the job."""
+        """Regions with contents of commands before the job."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Played:
     records: Sequence[CommandRecord]
 
     def differences(self, other: Played, without: Sequence[str] = ()) -> list[str]:
-        """Describe updates and commands in which another device differs from this one, golden."""
+        """Describe updates and commands in which another device differs from golden, recorded here."""
         count = len(self.images)
         found = [
             f"update {number} of {count}: {difference}"
@@ -107,7 +107,7 @@ def host_on(device: Device, job: HostJob[Any], spec: CoreSpec) -> Any:
 
 
 def play(job: HostJob[Any], host: Any, device: Device, samples: NDArray[np.integer]) -> Played:
-    """Run a job on a core that has its network, with `host` from `host_on`, then an inference of samples."""
+    """Run a job on a core with the loaded network, with `host` from `host_on`, then an inference of samples."""
     before = len(device.traced_images)
     device.trace_image(job.start(host))
     ran, tuned = job.run(host), job.tuned(host)
@@ -150,7 +150,7 @@ class ShortJob:
         self.job.forget(driver)
 
     def differences(self, driver: Any, device: SimulatedDevice) -> list[str]:
-        """Run the job on a core that has the network, and describe the differences from golden."""
+        """Run the job on a core with the loaded network, and describe the differences from golden."""
         before = device.simulated
         played = self._play(driver, device)
         cycles = [record.cycles for record in played.records]

@@ -25,7 +25,7 @@ class Simulator:
     Parameters
     ----------
     program : Path
-        Program from `build.build`; one that cannot be started is a `UserError`.
+        Program from `build.build`; a failed start is a `UserError`.
     arguments : sequence of str
         Plusargs for the Verilog: ``+NAME=VALUE``.
 
@@ -34,7 +34,7 @@ class Simulator:
     name : str
         Name of the core, for messages.
     folder : Path
-        Folder of the files that commands name.
+        Folder of the commands' files.
     """
 
     def __init__(self, program: Path, arguments: Sequence[str] = ()) -> None:
@@ -52,7 +52,7 @@ class Simulator:
     def carry_out(self, commands: Sequence[str], timeout: float | None) -> dict[str, Any]:
         """Send commands, lines for ``harness.cpp``, and return their result.
 
-        A process that has ended, or takes longer than `timeout` seconds and is ended, is a `UserError`.
+        A process that ends, or is ended after `timeout` seconds, is a `UserError`.
         """
         late = threading.Event()
 
@@ -82,7 +82,7 @@ class Simulator:
         return result
 
     def _last_words(self) -> str:
-        """Read the process's error messages; Verilator's library, too, ends it."""
+        """Read the process's error messages; Verilator's library, too, may end the process."""
         try:
             code = self._process.wait(_GRACE)
         except subprocess.TimeoutExpired:

@@ -24,7 +24,7 @@ class Work:
     cycles : float
         All cycles.
     turns : dict of str to float
-        Cycles of each kind of work that excludes the others, `CoreSpec.turns`.
+        Cycles of each exclusive kind of work, `CoreSpec.turns`.
     beside : dict of str to float
         Active cycles of each concurrent part, `CoreSpec.beside`, and for each ``port N`` the cycles with a pending
         beat.
@@ -78,7 +78,7 @@ class Work:
 
     @property
     def limit(self) -> str:
-        """Part that is active longest; ``array`` for all kinds of work together."""
+        """Part with most active cycles; ``array`` for all kinds of work together."""
         busy = {"array": sum(self.turns.values())} | dict(self.beside)
         return max(busy, key=lambda name: busy[name])
 
@@ -96,7 +96,7 @@ class Work:
 
 @dataclass(frozen=True)
 class RooflineJob:
-    """Random jobs whose work is counted.
+    """Random jobs for counts of work.
 
     Parameters
     ----------
@@ -121,9 +121,9 @@ class Roofline:
     ----------
     work : dict of str to Work
     compared : int
-        Batches or steps after which all parameters were compared.
+        Batches or steps, with all parameters compared afterwards.
     mismatches : int
-        Those that differ.
+        Number of differences.
     """
 
     work: Mapping[str, Work]
@@ -135,7 +135,7 @@ Core = TypeVar("Core", bound=CoreSpec, contravariant=True)
 
 
 class CoreRoofline(Protocol[Core]):
-    """Jobs in which the work of a core's parts is counted, its ``ROOFLINE`` in ``sim/cores/CORE/measured_jobs.py``.
+    """Jobs for counts of the work of a core's parts, the ``ROOFLINE`` in ``sim/cores/CORE/measured_jobs.py``.
 
     Attributes
     ----------
@@ -155,12 +155,12 @@ class CoreRoofline(Protocol[Core]):
 
 
 def shown_by() -> list[str]:
-    """List the cores that have a roofline."""
+    """List the cores with a roofline."""
     return [name for name, core in CORES.items() if core.part("sim", "measured_jobs", "ROOFLINE")]
 
 
 def roofline_of(spec: CoreSpec) -> CoreRoofline[Any]:
-    """Find a core's roofline; a core without one is a `UserError`."""
+    """Find a core's roofline; a `UserError` if missing."""
     found: CoreRoofline[Any] | None = spec.part("sim", "measured_jobs", "ROOFLINE")
     if found is None:
         raise UserError(f"{spec.name} does not show which of its parts are at work, but {' and '.join(shown_by())}")
@@ -170,9 +170,9 @@ def roofline_of(spec: CoreSpec) -> CoreRoofline[Any]:
 def roofline(
     spec: CoreSpec, job: RooflineJob, dram: Dram | None = None, stage: Callable[[str], None] = lambda _: None
 ) -> Roofline:
-    """Emit and compile a core, run jobs on it, and count the work of its parts.
+    """Emit and compile a core, run jobs on it, and count the parts' work.
 
-    `stage` is called with the name of each step as it begins. A job that the core cannot run is a `UserError`.
+    `stage` is called with each step's name at its start. An unsupported job is a `UserError`.
     """
     own = roofline_of(spec)
     own.check(spec, job)

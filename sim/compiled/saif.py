@@ -21,7 +21,7 @@ _DURATION = re.compile(r"^\(DURATION (\d+)\)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Saif:
-    """Activity of a module's nets and of those inside.
+    """Activity of a module's nets, submodules included.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ class Saif:
 
     @classmethod
     def of(cls, text: str, module: str) -> Saif:
-        """Read Verilator's SAIF of a module; without the module or the duration it is a `UserError`."""
+        """Read Verilator's SAIF of a module; a missing module or duration is a `UserError`."""
         head, _, body = text.partition("(INSTANCE ")
         _, found, nets = body.partition(f"(INSTANCE {module}\n")
         duration = _DURATION.search(head)

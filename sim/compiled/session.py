@@ -93,7 +93,7 @@ class Dram:
 
     @classmethod
     def stressed(cls, share: float = 0.3) -> Dram:
-        """Make a memory with short latencies, all of whose channels stall with this probability."""
+        """Make a memory with short latencies and this probability of a stall on each channel."""
         stalls: dict[str, Any] = {f"stall_{name}": share for name in ("ar", "aw", "w", "r", "b", "control")}
         return cls(latency=4, jitter=31, duty=0.8, **stalls)
 
@@ -106,14 +106,14 @@ class Dram:
 class Session:
     """Run of a compiled core: methods queue commands, `run` executes them and continues where the last run ended.
 
-    The core is a process, which ends with the session or with its parent.
+    The core is a process and ends with the session or the parent process.
 
     Parameters
     ----------
     program : Path
         Program from `build.build`.
     memory : array of uint8, or int
-        Initial bytes of the memory, or the size of a zeroed one. Untouched pages take no space.
+        Initial bytes of the memory, or the size of a zeroed memory. Untouched pages take no space.
     dram : Dram
     seed : int
         Seed of latencies and stalls.
@@ -205,7 +205,7 @@ class Session:
         self._note("trace trace.bin")
 
     def fault(self, kind: str, address: int, count: int, response: str) -> None:
-        """Answer beats that touch these bytes with an error from here on: ``read`` or ``write``, ``slverr`` or
+        """Answer beats within these bytes with an error from here on: ``read`` or ``write``, ``slverr`` or
         ``decerr``.
         """
         _check_fault(kind, response)
@@ -243,9 +243,9 @@ class Session:
         Parameters
         ----------
         check : bool
-            Raise an error of the harness; otherwise it is the result's `error`. It ends the session.
+            Raise an error of the harness; otherwise the result has `error`. The session ends.
         timeout : float, optional
-            Seconds after which the session is ended.
+            Time limit of the session in seconds.
 
         Returns
         -------

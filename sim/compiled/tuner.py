@@ -48,16 +48,16 @@ class CoreTuner(ABC):
     Attributes
     ----------
     methods : collection of str
-        Methods of `fabtune tune` that the core runs.
+        Methods of `fabtune tune` on the core.
     """
 
     methods: ClassVar[Collection[str]]
 
     @abstractmethod
     def job(self, tuning: Any, spec: Any) -> tuple[HostJob[Any], NDArray[np.integer]]:
-        """Make the job for the host driver, before it runs in integers, and held-out samples for the logits.
+        """Make the job for the host driver, before the run in integers, and held-out samples for the logits.
 
-        A job that the core cannot run is a `UserError`.
+        An unsupported job is a `UserError`.
         """
 
     @abstractmethod
@@ -82,7 +82,7 @@ class CoreTuner(ABC):
         Parameters
         ----------
         tuning : AdapterTuning, IntegerTuning or TransformerTuning
-            Job; afterwards its parameters are the core's.
+            Job; afterwards with the core's parameters.
         spec : CoreSpec
             From `spec_for`.
         stage : Stage
@@ -94,7 +94,7 @@ class CoreTuner(ABC):
         Returns
         -------
         result
-            Of the tuning's ``run``; accuracy after tuning, and tensors, are those of the core's parameters.
+            Of the tuning's ``run``; accuracy after tuning, and tensors, belong to the core's parameters.
         Comparison
         """
         job, held_out, result = self._integers(tuning, spec, stage, progress)
@@ -125,7 +125,7 @@ class CoreTuner(ABC):
 
 
 class Tuner(CoreTuner):
-    """Jobs of a core for networks of layers, its ``TUNER``."""
+    """Jobs of a core for networks of layers, the ``TUNER``."""
 
     @abstractmethod
     def spec_for(
@@ -142,7 +142,7 @@ class Tuner(CoreTuner):
         byte_inputs : bool
             Samples are bytes.
         preset : str
-            Preset of the core; an unknown one, or a job that it cannot run, is a `UserError`.
+            Preset of the core; an unknown preset, or an unsupported job, is a `UserError`.
         """
 
     @abstractmethod
@@ -154,7 +154,7 @@ class Tuner(CoreTuner):
     def infer(self, tuned: TunedNetwork, rank: int, samples: Samples, preset: str, stage: Stage = silent) -> Inference:
         """Run samples through a network, with adapters of this rank, on the compiled core.
 
-        An unknown preset, or a network that it cannot run, is a `UserError`.
+        An unknown preset, or an unsupported network, is a `UserError`.
         """
         spec, job = self.untuned(tuned, rank, samples, preset)
         device = simulated_core(spec, None, 0, stage)
@@ -166,7 +166,7 @@ class Tuner(CoreTuner):
 
 
 class TransformerTuner(CoreTuner):
-    """Jobs of a core for transformers, its ``TRANSFORMER_TUNER``."""
+    """Jobs of a core for transformers, the ``TRANSFORMER_TUNER``."""
 
     @abstractmethod
     def spec_for(self, settings: ZoSettings, preset: str = DEFAULT_CORE) -> Any:
@@ -174,7 +174,7 @@ class TransformerTuner(CoreTuner):
 
 
 def preset_of(core: type[CoreSpec], name: str) -> dict[str, Any]:
-    """Copy the parameters of a core's preset; an unknown one is a `UserError`."""
+    """Copy the parameters of a core's preset; an unknown name is a `UserError`."""
     if name not in core.presets:
         raise UserError(f"there is no core {name!r}; there are: {', '.join(core.presets)}")
     return dict(core.presets[name])
@@ -214,7 +214,7 @@ class Federation(Protocol):
 
 
 def federation() -> Federation:
-    """First core in the registry that can be a federated client; a `UserError` if there is none."""
+    """First core in the registry that can be a federated client; a `UserError` if missing."""
     parts = (spec.part("sim", "tune", "FEDERATION") for spec in CORES.values())
     found: Federation | None = next((part for part in parts if part), None)
     if found is None:
@@ -223,7 +223,7 @@ def federation() -> Federation:
 
 
 def transformer_tuner_of(method: str) -> TransformerTuner:
-    """First core in the registry that runs a method on transformers; a `UserError` if there is none."""
+    """First core in the registry that runs a method on transformers; a `UserError` if missing."""
     found: TransformerTuner | None = _first("TRANSFORMER_TUNER", method)
     if found is None:
         raise UserError(f"no core runs the jobs of {method} on transformers")
@@ -231,7 +231,7 @@ def transformer_tuner_of(method: str) -> TransformerTuner:
 
 
 def tuner_of(method: str) -> Tuner:
-    """First core in the registry that runs a method; a `UserError` if there is none."""
+    """First core in the registry that runs a method; a `UserError` if missing."""
     found: Tuner | None = _first("TUNER", method)
     if found is None:
         raise UserError(f"no core runs the jobs of {method}")

@@ -1,4 +1,4 @@
-"""Fine-tuning of adapters as a job for the host driver of any core that supports it."""
+"""Fine-tuning of adapters as a job for the host driver of any core with such a trainer."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TuningJob:
     epochs : sequence of sequences of array of int
         Sample indices of each batch of each epoch.
     rate : int or sequence of int
-        Learning rate of a sample, from `golden.lora.adapters.rate_of`; or one for each batch of all epochs.
+        Learning rate of a sample, from `golden.lora.adapters.rate_of`; or a rate for each batch of all epochs.
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) instead of NF4 (InstantFT); true for a core without a cache.
     stop_loss : int, optional
@@ -47,7 +47,7 @@ class TuningJob:
     validation : array of int, optional
         Indices of the samples of the validation after each epoch.
     patience : int
-        Successive losses above the smallest one that end the job; 0: any number.
+        Successive losses above the smallest that end the job; 0: any number.
     logits : bool
         The core writes the logits of every schedule entry.
     """
@@ -103,7 +103,7 @@ class TuningJob:
 def adopt_adapters(
     tuning: AdapterTuning, result: AdapterResult, job: TuningJob, layout: JobLayout, played: Played
 ) -> bool:
-    """Take a core's adapters, those of the epoch that is kept, and test them; return whether they differ."""
+    """Take a core's adapters of the kept epoch and test them; return whether they differ."""
     engine, adapters = tuning.engine, played.tuned
     assert isinstance(engine, IntegerEngine), "a core's engine"
     rows = (result.kept_epoch or 0) * job.batches_of_epoch

@@ -5,7 +5,7 @@ bursts and FIFOs. Outputs of all other parts of the trainer, and of memories, ar
 over-approximates the whole core, so a proved rule holds for any network. Small bursts and FIFOs are those of all rules
 of the managers.
 
-Each port is proved with a memory that answers in any legal way, after any delay, with errors: bursts are legal, are
+Each port is proved with a memory of any legal behaviour, any delay, with errors: bursts are legal, are
 held until accepted, and never exceed the limit of outstanding bursts; the beats of a write match its bursts; after a
 fault no burst starts and started ones end. The whole is proved to offer nothing and to have nothing outstanding on any
 port while the core is not busy, so at the end of each command, at its interrupt, and until the next command; and to
@@ -45,10 +45,10 @@ def shrink(core: Any, *inside: str) -> None:
 def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] = ()) -> None:
     """Add the rules of a core's edges; submodules of the trainer named in `keep` stay in the netlist.
 
-    Rules of the AXI4 ports are those of `formal_memory_system`. ``reader0_rest``, ``writer0_rest`` and so on: nothing
+    Rules of the AXI4 ports are in `formal_memory_system`. ``reader0_rest``, ``writer0_rest`` and so on: nothing
     is offered or outstanding on a port outside four states of the shell; ``at_rest``: the shell is in none of them at
     the end of a command and while none runs. ``cleared``: nothing is outstanding in the reset after a fault, which the
-    ports share. ``control_b_of_aw``, ``control_b_of_w``, ``control_r_words``: one answer for each access of the host.
+    ports share. ``control_b_of_aw``, ``control_b_of_w``, ``control_r_words``: an answer for each access of the host.
     """
     # the reset that the checker has resets all in the same cycle
     checker.assume(~checker.block.reset)

@@ -53,7 +53,7 @@ def check(checker: Checker, shell: Shell) -> None:
     trainer is reset once traffic has stopped and nothing is outstanding, stays in reset without `abort`, and is idle
     for some cycles before the next command. ``held_at_rest``: while no command runs, no burst may start.
     ``hold_begins``: without `abort`, holding starts once nothing is outstanding. ``bus_b_of_aw``, ``bus_b_of_w``,
-    ``bus_r_words``: one answer for each access of the host.
+    ``bus_r_words``: an answer for each access of the host.
     """
     m, control, registers, idle = checker.m, shell.control, parts_of(shell).registers, probe_of(shell).state("IDLE")
     moves = {name: checker.moves(f"bus_{name}") for name in ("aw", "w", "b")}

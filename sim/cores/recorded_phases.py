@@ -35,7 +35,7 @@ class RecordedBuffer(GoldenBuffer):
 
 
 class RecordedDevice(GoldenDevice):
-    """Golden device that records every register access as a `Step`.
+    """Golden device with a `Step` recorded for every register access.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ class RecordedDevice(GoldenDevice):
         return value
 
     def write(self, offset: int, value: int) -> None:
-        """Record a register write, and carry it out."""
+        """Record a register write, and execute the write."""
         self._add(Step("write", offset, value))
         super().write(offset, value)
 
     def interrupt(self) -> None:
-        """Record the wait for the interrupt, which is pending afterwards."""
+        """Record the wait for the interrupt and its pending flag."""
         self._add(Step("until", "interrupt", self._patience))
         self.read(self._map["interrupt"].offset)
 
@@ -102,7 +102,7 @@ class RecordedDevice(GoldenDevice):
 
 
 class RecordedCore(RecordingCore):
-    """Host driver whose commands are recorded on golden and made into phases.
+    """Host driver with commands recorded on golden, for phases.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class RecordedCore(RecordingCore):
         super().__init__(spec.registers, self._device, self._device, self._device.interrupt)
 
     def run(self, command: int, /, **options: Any) -> Finished:
-        """Run a command as `Core.run` does; it leaves neither an error nor an interrupt behind."""
+        """Run a command as `Core.run` does; neither error nor interrupt remains."""
         finished = super().run(command, **options)
         for name in ("error_address", "error_address_high"):
             self.read(name)

@@ -1,4 +1,4 @@
-"""Zeroth-order training as a job for the host driver of any core that supports it."""
+"""Zeroth-order training as a job for the host driver of any core with such a trainer."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def training_phases(
     jobs : sequence of TrainingJob
         The third has deltas, and may have another network.
     entries : int
-        Samples of an inference, which has those of the last training.
+        Samples of an inference, taken from the last training.
     midway : tuple of int
         Fewest and most cycles after which the first training is reset.
     """

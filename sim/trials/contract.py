@@ -21,14 +21,14 @@ Variation = TypeVar("Variation")
 
 @dataclass(frozen=True, eq=False)
 class Ending:
-    """Command at a limit, and its expected end.
+    """Command at a limit, and the expected end.
 
     Parameters
     ----------
     name : str
-        What is at the limit.
+        Description of the limit.
     command : IntEnum, optional
-        By default `Trials.command`. Those of `Trials.loads` before it run first.
+        By default `Trials.command`. Commands of `Trials.loads` run before.
     error : IntEnum, optional
         None without an error.
     value : int
@@ -36,7 +36,7 @@ class Ending:
     images : dict of str to array of uint8
         Images beside or in place of `Trials.images`, by address setting.
     settings : dict of str to int
-        Settings that differ from the usual ones.
+        Settings differing from the usual values.
     """
 
     name: str
@@ -56,16 +56,16 @@ def order_ending(
 
 
 class Trials(Protocol[Core, Variation]):
-    """Stress tests of a core, its ``TRIALS`` in ``sim/cores/CORE/trials.py``; a variation holds the settings of a job.
+    """Stress tests of a core, the ``TRIALS`` in ``sim/cores/CORE/trials.py``; a variation holds the settings of a job.
 
     Attributes
     ----------
     command : IntEnum
         Command that reads a sample schedule; each setting is tried with it.
     loads : tuple of IntEnum
-        Commands that load a network before it.
+        Preceding commands, which load a network.
     keeps : bool
-        The network survives errors after a command's start; otherwise it has to be loaded again.
+        The network survives errors after a command's start; otherwise a load must follow.
     """
 
     command: ClassVar[IntEnum]
@@ -78,14 +78,14 @@ class Trials(Protocol[Core, Variation]):
 
     @abstractmethod
     def short(self, spec: Core) -> dict[str, Variation]:
-        """Jobs by name that together reach every part of the core."""
+        """Jobs by name, together covering every part of the core."""
 
     @abstractmethod
     def random(self, spec: Core, rng: np.random.Generator) -> Variation:
         """Draw a job with random settings and more data."""
 
     def edge(self, spec: Core) -> dict[str, Variation]:
-        """Jobs by name with values at edges that random values rarely reach."""
+        """Jobs by name with values at edges, beyond most random values."""
         return {}
 
     def long(self, spec: Core) -> dict[str, Variation]:
@@ -97,14 +97,14 @@ class Trials(Protocol[Core, Variation]):
         """Accepted settings: all but addresses, and the addresses of `images`."""
 
     def images(self, spec: Core) -> dict[str, Bytes]:
-        """Images that every job needs, by address setting.
+        """Images for every job, by address setting.
 
-        Those that `loads` read have addresses in `usual`, which no other access of a test reaches.
+        Images for `loads` have addresses in `usual`; no other access of a test reaches these.
         """
         return {}
 
     def ends(self, spec: Core, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """Ends of an accepted command, beside memory errors, if all accesses but those to `images` fail.
+        """Ends of an accepted command, beside memory errors, if all accesses outside `images` fail.
 
         Each is the error's name and value; the name is empty without an error.
         """
@@ -115,15 +115,15 @@ class Trials(Protocol[Core, Variation]):
         """Limits of the core's settings."""
 
     def together(self, spec: Core, values: Sequence[int]) -> Iterator[dict[str, int]]:
-        """Settings that reach a limit together, from values around all limits, for `command`."""
+        """Combinations of settings at a limit, from values around all limits, for `command`."""
         yield from ()
 
     @abstractmethod
     def entries(self, spec: Core) -> Iterator[Ending]:
-        """Sample schedules with one entry at a limit."""
+        """Sample schedules with an entry at a limit."""
 
     def wrong_inputs(self, spec: Core) -> Iterator[Ending]:
-        """Other inputs with one error, which the core must refuse."""
+        """Other inputs with an error, for the core to refuse."""
         yield from ()
 
 

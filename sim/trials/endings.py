@@ -18,10 +18,10 @@ _POLLS = 4
 
 
 def ending_findings(program: Path, spec: CoreSpec, endings: Iterable[Ending], mutant: int = 0) -> list[str]:
-    """Run commands on a compiled core and describe those that end unexpectedly.
+    """Run commands on a compiled core and describe unexpected ends.
 
     The network comes from the command's images, from `Trials.images`, or is zeros. It is loaded again if its images
-    change, or after an error if this removes it. Accesses to the upper half of the memory are decode errors.
+    change, or after an error that removes the network. Accesses to the upper half of the memory are decode errors.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def ending_findings(program: Path, spec: CoreSpec, endings: Iterable[Ending], mu
         Program from `build.build`.
     spec : CoreSpec
     endings : iterable of Ending
-        Such as `Trials.entries` and `Trials.wrong_inputs`.
+        `Trials.entries`, `Trials.wrong_inputs` or others.
     mutant : int
         See `Session`.
     """

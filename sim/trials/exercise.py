@@ -27,21 +27,21 @@ _SLACK = 10_000
 
 @dataclass(frozen=True)
 class Comparison:
-    """Comparison of a faulty core with the correct one.
+    """Comparison of a faulty and the correct core.
 
     Parameters
     ----------
     kind : str
         Kind of test.
     differs : callable
-        Describes the difference for a fault's number; empty without one.
+        Describes the difference for a fault's number; empty without a difference.
     """
 
     kind: str
     differs: Callable[[int], str]
 
     def difference(self, mutant: int) -> str:
-        """Describe the difference or error caused by a fault; empty without one."""
+        """Describe the difference or error caused by a fault; empty without a difference."""
         try:
             return self.differs(mutant)
         except UserError as problem:
@@ -49,7 +49,7 @@ class Comparison:
 
 
 class Exercise:
-    """Comparisons of a faulty core with the correct one, which passes each of them first.
+    """Comparisons of a faulty and the correct core; the correct core passes each comparison first.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class Exercise:
         self._calm = {name: calm_run(program, job) for name, job in self._jobs.items()}
 
     def quick(self) -> Iterator[Comparison]:
-        """Comparisons that take seconds: jobs that reach every part, and commands near limits."""
+        """Short comparisons, of seconds: jobs covering every part, and commands near limits."""
         program, spec, seed = self._program, self._spec, self._seed
         # the shortest job first: most faults are seen by any
         for name in sorted(self._jobs, key=lambda name: self._calm[name].cycles):
@@ -83,7 +83,7 @@ class Exercise:
             yield self._checked("wrong input", lambda mutant: ending_findings(program, spec, wrong, mutant))
 
     def long(self) -> Iterator[Comparison]:
-        """Comparisons that take minutes: all refusals, edge jobs, fault-injecting buses, random and long jobs."""
+        """Long comparisons, of minutes: all refusals, edge jobs, fault-injecting buses, random and long jobs."""
         program, spec, seed = self._program, self._spec, self._seed
         yield self._checked("refusals", lambda mutant: refusal_findings(program, spec, seed, mutant))
         yield from self._further("edge job", edge_jobs(spec, seed))
@@ -96,7 +96,7 @@ class Exercise:
         yield from self._further("long job", long_jobs(spec, seed))
 
     def _checked(self, kind: str, findings: Callable[[int], Iterable[str]]) -> Comparison:
-        """Make a comparison with golden; the correct core must pass it."""
+        """Make a comparison with golden; the correct core must pass."""
         for found in findings(0):
             raise UserError(f"{self._spec.name} without a fault: {found}")
         return Comparison(kind, lambda mutant: next(iter(findings(mutant)), ""))

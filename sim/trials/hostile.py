@@ -35,7 +35,7 @@ Adversity = Literal["none", "fault", "region", "reset", "soft reset"]
 
 @dataclass(frozen=True)
 class CalmRun:
-    """Figures of a job on a memory without faults, from which faults are drawn.
+    """Figures of a job on a memory without faults, for drawing faults.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class CalmRun:
     simulated : int
         Clock cycles of the run, register accesses included.
     values : tuple of int
-        All register values that were read, cycle counts included.
+        All register reads, cycle counts included.
     shown : tuple of int
         Counts of the monitor: beats, then active cycles of each part, then of each operation.
     contents : tuple of bytes
@@ -76,7 +76,7 @@ class Trial:
     ----------
     seed : int
     adversity : "none", "fault", "region", "reset" or "soft reset"
-        An error on one beat; on all beats of a region; a reset; a soft reset.
+        An error on a beat; on all beats of a region; a reset; a soft reset.
     ended : str
         End of the first job: ``right``, an error's name, ``reset`` or ``soft reset``.
     findings : list of str
@@ -114,7 +114,7 @@ def hostile_dram(rng: np.random.Generator) -> Dram:
 
 
 def calm_run(program: Path, job: ShortJob) -> CalmRun:
-    """Run a job on a memory without faults; a job that differs from golden is a `UserError`."""
+    """Run a job on a memory without faults; a difference from golden is a `UserError`."""
     device = SimulatedDevice(program, limit=LIMIT)
     before, wrong = _run(device, job)
     if wrong:
@@ -134,9 +134,9 @@ def calm_run(program: Path, job: ShortJob) -> CalmRun:
 
 
 def calm_difference(program: Path, job: ShortJob, calm: CalmRun, limit: int = LIMIT, mutant: int = 0) -> str:
-    """Run a job as `calm_run` does and describe the first difference from its figures; empty without one.
+    """Run a job as `calm_run` does and describe the first different figure; empty if all are equal.
 
-    `limit` is that of a command in cycles, `mutant` as in `SimulatedDevice`. A broken bus rule or a hang is a
+    `limit` is in cycles of a command, `mutant` as in `SimulatedDevice`. A broken bus rule or a hang is a
     `UserError`.
     """
     device = SimulatedDevice(program, limit=limit, mutant=mutant)
@@ -154,7 +154,7 @@ def calm_difference(program: Path, job: ShortJob, calm: CalmRun, limit: int = LI
 
 
 def _run(device: SimulatedDevice, job: ShortJob) -> tuple[int, list[str]]:
-    """Load the network and run the whole job; return the cycles before it, and its differences from golden."""
+    """Load the network and run the whole job; return the cycles before the job, and all differences from golden."""
     driver = job.driver(device)
     before = device.simulated
     job.load(driver)
@@ -248,14 +248,14 @@ def _prepare(device: SimulatedDevice, adversity: str, calm: CalmRun, rng: np.ran
 
 
 def not_reset(device: SimulatedDevice) -> list[str]:
-    """Describe all shell registers that do not have their reset values."""
+    """Describe all shell registers without their reset values."""
     kept = [item for item in SHELL if item.name != SIGNATURE]
     found = [(item, device.read(item.offset)) for item in kept]
     return [f"{item.name} is {value:#x} after a soft reset" for item, value in found if value != item.reset]
 
 
 def wrong_error(error: CoreError, responses: list[dict[str, Any]]) -> list[str]:
-    """Compare an error with the first error response that the core received, of `bad_responses` in `Session.run`.
+    """Compare an error with the core's first error response, of `bad_responses` in `Session.run`.
 
     Returned is a description; nothing if kind, response and burst address are right.
     """

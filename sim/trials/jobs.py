@@ -43,12 +43,12 @@ class Jobs(Mapping[str, ShortJob]):
 
 
 def short_jobs(spec: CoreSpec, seed: int = 1) -> Jobs:
-    """Jobs that together reach every part of a core; `seed` is that of the first."""
+    """Jobs covering every part of a core; the first has the seed `seed`."""
     return Jobs(spec, seed, trials_of(spec).short(spec))
 
 
 def edge_jobs(spec: CoreSpec, seed: int) -> Jobs:
-    """Jobs with values at edges that random values rarely reach."""
+    """Jobs with values at edges, beyond most random values."""
     return Jobs(spec, seed, trials_of(spec).edge(spec))
 
 

@@ -1,4 +1,4 @@
-"""Sample schedules with one entry at a limit, of zeroth-order jobs and of tunings of adapters."""
+"""Sample schedules with an entry at a limit, of zeroth-order jobs and of tunings of adapters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HALVES = 0xAAAAAA, 0x555555, 0xAA000000, 0x55000000
 
 
 def step_entries(errors: type[IntEnum], labels: int) -> Iterator[Ending]:
-    """Make sample schedules of a zeroth-order job with one entry at a limit.
+    """Make sample schedules of a zeroth-order job with an entry at a limit.
 
     Covered are each bit of an index and of a label, the number of a step's samples, reserved bits, and wrong entries at
     each position of two beats.
@@ -50,7 +50,7 @@ def step_entries(errors: type[IntEnum], labels: int) -> Iterator[Ending]:
 
 
 def batch_entries(errors: type[IntEnum], labels: int, batch: int, cache_entries: int) -> Iterator[Ending]:
-    """Make sample schedules of a tuning of adapters with one entry at a limit.
+    """Make sample schedules of a tuning of adapters with an entry at a limit.
 
     Covered are each bit of an index and of a label, and wrong entries at each position of a beat. `batch` and
     `cache_entries` are the core's largest.
@@ -71,5 +71,5 @@ def batch_entries(errors: type[IntEnum], labels: int, batch: int, cache_entries:
 
 
 def edge_labels(classes: int) -> list[int]:
-    """Labels with a single bit, and those at the limit."""
+    """Labels with a single bit, and labels at the limit."""
     return sorted({classes - 1, classes, 255, *(1 << bit for bit in range(8))})

@@ -1,6 +1,6 @@
-"""Tests that no result depends on the power-up contents of RAMs and of registers without reset.
+"""Tests against results that depend on the power-up contents of RAMs and of registers without reset.
 
-A core may read a word that has not been written since reset or load, but no result may depend on it. The same job runs
+A core may read unwritten words after a reset or load, but no result may depend on them. The same job runs
 from several contents, and all outputs of the core are compared.
 """
 
@@ -41,7 +41,7 @@ def power_up_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS
 def unloaded_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS) -> list[str]:
     """Run a job on a core without a network, load it, run it again, and describe errors of the second run.
 
-    The first run must end without accesses outside the buffers, and leave nothing that a load does not replace.
+    The first run must end without accesses outside the buffers, and a load must replace all its effects.
     """
     findings = []
     for seed in seeds:

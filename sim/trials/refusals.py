@@ -1,4 +1,4 @@
-"""Random commands and settings near every limit: the core refuses what golden refuses, and starts all others."""
+"""Random commands and settings near every limit: the core refuses as golden does, and starts all other commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STATUS, _ERROR = "status", ("error_address", "error_address_high")
 
 @dataclass(frozen=True)
 class _Attempt:
-    """Command, its written bytes, all settings and the changed ones, and a register that is read back."""
+    """Command, its written bytes, all settings, the changed settings, and a register to read back."""
 
     written: int
     strobes: int
@@ -171,7 +171,7 @@ def _attempts(spec: CoreSpec, rng: np.random.Generator) -> list[_Attempt]:
 
 
 def usual_settings(spec: CoreSpec) -> dict[str, int]:
-    """Settings that the core accepts."""
+    """Accepted settings."""
     values = {name: _FIRST_ADDRESS * number for number, name in enumerate(spec.registers.setting_names, 1)}
     return values | trials_of(spec).usual(spec)
 

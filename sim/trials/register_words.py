@@ -1,4 +1,4 @@
-"""Words at all register addresses: each register keeps every bit of its own and answers as golden does."""
+"""Words at all register addresses: each register keeps all its bits and answers as golden does."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0)
     """Write different words to all addresses, read all, and describe differences from golden.
 
     Whole words come first, then each address gets one with each set of byte strobes. Commands and soft resets are never
-    started. `seed` is that of the words, `mutant` as in `Session`.
+    started. `seed` is for the words, `mutant` as in `Session`.
     """
     registers, rng = spec.registers.map, np.random.default_rng(seed)
     commands = [register.offset for register in registers.accessed("W", "W1S")]

@@ -1,4 +1,4 @@
-"""Example of `instantft`: epochs of adapters, or of the last layer if the core tunes that."""
+"""Example of `instantft`: epochs of adapters, or of the last layer, as the core was generated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vision transformer that has learnt digits before their drift, in integers: the same bytes on every machine.
+"""Vision transformer trained on digits before their drift, in integers: the same bytes on every machine.
 
 Its layers stay random; the head learns from their outputs, as in `example.digits`.
 """

@@ -68,7 +68,7 @@ class StreamTrainer(ZerothOrderHost):
         return self.words.labels("cross_entropy")
 
     def load(self, images: StreamImages) -> Finished:
-        """Load a network in place of the last one; all deltas become 0. An unsuitable one is a `UserError`."""
+        """Load another network; all deltas become 0. An unsuitable network is a `UserError`."""
         self.spec.check(images)
         self.forget()
         program, weights = (self.core.place(region) for region in self.spec.layout(images.program).network(images))
@@ -116,7 +116,7 @@ class StreamTrainer(ZerothOrderHost):
         self._kept = None
 
     def placed(self, inputs: NDArray[np.integer], regions: Sequence[Region]) -> dict[str, int]:
-        """Place samples unless they are those of the forward cache; return their addresses."""
+        """Place samples unless the forward cache has them; return their addresses."""
         if self._kept is None or not np.array_equal(self._kept.inputs, inputs):
             addresses = self._place(regions)
             if not self._cached:
@@ -127,7 +127,7 @@ class StreamTrainer(ZerothOrderHost):
     def prepare(
         self, samples: Mapping[str, int], inputs: NDArray[np.integer], steps: Sequence[StepOrder]
     ) -> Finished | None:
-        """Cache the activations at the cut of those samples of the steps that the cache lacks."""
+        """Cache the activations at the cut of the steps' uncached samples."""
         if self._kept is None:
             return None
         there = self._kept.there
@@ -150,7 +150,7 @@ class StreamTrainer(ZerothOrderHost):
 
 @dataclass
 class _Kept:
-    """Samples of a forward cache, addresses of their regions, and which of them are cached."""
+    """Samples of a forward cache, region addresses, and a mask of cached samples."""
 
     inputs: NDArray[np.integer]
     addresses: dict[str, int]

@@ -16,7 +16,7 @@ from ...sweep.space import Point, Space
 
 
 class ZostreamSweep(CoreSweep[ZostreamSpec, StepCost]):
-    """Designs of points of `zostream`, which run any transformer that fits."""
+    """Designs of points of `zostream`, for any transformer that fits."""
 
     spec = ZostreamSpec
     training: ClassVar[dict[str, type]] = {"network": str, "model": str, "sentences": int, "tokens": int}

@@ -42,7 +42,7 @@ class CoreClient:
     config : FederatedConfig
         With an order.
     samples : Samples
-        The client's samples; their number is its weight in the average.
+        The client's samples; their number is the weight in the average.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class CoreClient:
         trainer.load(frozen)
 
     def synchronise(self, total: Totals) -> None:
-        """Set the weights to the server's: its sums since the start become the core's deltas."""
+        """Set the weights to the server's: the sums since the start become the core's deltas."""
         parts = [one.numpy().astype(np.int64) for one in total]
         self._sums.total = np.stack(parts) if self.config.split.cut else parts[1]
         self.trainer.load_deltas(self._sums.rows)
@@ -99,7 +99,7 @@ class CoreClient:
     def train(self, task: ClientTask) -> Message:
         """Run a round's steps on the core with one command, and return the message for the server.
 
-        A clipped coefficient, after which deltas and message differ, is a `UserError`.
+        A clipped coefficient is a `UserError`: deltas and message would differ.
         """
         config, split, labels = self.config, self.config.split, self.samples.labels.astype(np.int64)
         batches = list(config.batches(task.round, task.client, len(labels)))

@@ -20,7 +20,7 @@ from ...host.zeroth_order import ZerothOrderHost
 
 
 class ZerothOrderTrainer(ZerothOrderHost):
-    """Zeroth-order training on a core; samples are bytes or Q8.16, as it was generated."""
+    """Zeroth-order training on a core; samples are bytes or Q8.16, as generated."""
 
     spec: ZotrainSpec
 

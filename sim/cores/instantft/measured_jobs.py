@@ -39,7 +39,7 @@ class TuningActivity(CoreActivity[InstantftSpec]):
         return spec.cache == "dram"
 
     def baseline(self, spec: InstantftSpec, job: ActivityJob) -> tuple[str, InstantftSpec, ActivityJob] | None:
-        """Compare with a cache of Q8.16, if the core can have one."""
+        """Compare with a cache of Q8.16, if supported."""
         return None if spec.cache != "dram" or job.raw else ("cache of Q8.16", spec, replace(job, raw=True))
 
     def jobs(self, spec: InstantftSpec, job: ActivityJob, batch: int) -> list[HostJob[Any]]:
@@ -58,7 +58,7 @@ MORE = 3
 
 
 class TuningRoofline(CoreRoofline[InstantftSpec]):
-    """An epoch of new samples, then one and several epochs of cached samples."""
+    """An epoch of new samples, then an epoch and several epochs of cached samples."""
 
     titles: ClassVar[Mapping[str, str]] = {
         "words": "words of the frozen network",
@@ -75,7 +75,7 @@ class TuningRoofline(CoreRoofline[InstantftSpec]):
     }
 
     def check(self, spec: InstantftSpec, job: RooflineJob) -> None:
-        """Refuse more samples than cache entries, and records that the cache cannot hold."""
+        """Refuse more samples than cache entries, and unsupported records."""
         if not 1 <= job.samples <= spec.cache_entries:
             raise UserError(f"{job.samples} samples: this core takes 1 to {spec.cache_entries}")
         if job.raw and job.raw not in spec.raw_modes:

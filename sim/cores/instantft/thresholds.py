@@ -24,9 +24,9 @@ def threshold_scales() -> list[int]:
 
 
 def threshold_parameters(network: Network, scale: int, rng: np.random.Generator) -> list[StageIntegers]:
-    """Make frozen parameters that give all samples the same logits: one at the scale, others at its thresholds.
+    """Make frozen parameters that give all samples the same logits: the largest at the scale, others at its thresholds.
 
-    Only the last stage has weights; all biases before it are equal. Half of the thresholds are a last place more, which
+    Only the last stage has weights; all biases before are equal. Half of the thresholds are a last place more, which
     has the next code.
     """
     *others, last = network.stages

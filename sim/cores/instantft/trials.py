@@ -42,7 +42,7 @@ class TuningVariation:
     raw : bool
         The cache holds Q8.16, if the core has a choice.
     grain : int
-        Parameters and adapters are multiples of it, in units of 2**-12.
+        Grain of parameters and adapters, in units of 2**-12.
     whole : bool
         All inputs are 0 or 1: with a coarse grain, activations have few bits, too.
     scale : int
@@ -53,7 +53,7 @@ class TuningVariation:
     validated : int
         Further samples for the validation after each epoch.
     patience : int
-        Successive losses above the smallest one that end the job; 0: any number.
+        Successive losses above the smallest that end the job; 0: any number.
     """
 
     samples: int = 7
@@ -108,7 +108,7 @@ _DOUBLE_TIES = 6
 
 
 class TuningTrials(Trials[InstantftSpec, TuningVariation]):
-    """Stress tests of a core that tunes adapters; without long jobs."""
+    """Stress tests of a core for adapters; without long jobs."""
 
     command: ClassVar[IntEnum] = Command.TUNE
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD, Command.LOAD_ADAPTERS)
@@ -170,7 +170,7 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
         return jobs | {"mode": int(spec.raw_modes[0])}
 
     def ends(self, spec: InstantftSpec, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """Forgetting the cache may end without an access to it."""
+        """Forgetting the cache may need no access to memory."""
         if command == Command.FORGET:
             yield "", 0
 

@@ -23,7 +23,7 @@ from ..adapters_job import TuningJob, adopt_adapters
 
 
 class InstantftTuner(Tuner):
-    """Jobs of `instantft`: adapters or the last layer, all that is trained in integers."""
+    """Jobs of `instantft`: adapters or the last layer, trained in integers."""
 
     methods = tuple(METHODS)
 

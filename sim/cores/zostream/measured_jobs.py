@@ -91,14 +91,14 @@ def step_cycles(
     ----------
     spec : ZostreamSpec
     transformer : IntegerTransformer
-        Shapes and formats, such as those of `golden.stream.machine.cost_model.on_paper`. A network that the core cannot
+        Shapes and formats, for example from `golden.stream.machine.cost_model.on_paper`. A network that the core cannot
         run is a `UserError`.
     lengths : tuple of int
         Tokens of each sentence.
     dram : Dram, optional
         Behaviour of the core's memory.
     stage : callable
-        Called with the name of each step as it begins.
+        Called with each step's name at its start.
     """
     images = _empty(spec, transformer)
     spec.check(images)

@@ -43,7 +43,7 @@ class StreamVariation(StepVariation):
     lengths : tuple of int
         Tokens of each sentence; 0: the most for both sides.
     perturbations, inner : int
-        Perturbations of a step, or of its first part; of the second part for each of those.
+        Perturbations of a step, or of its first part; of the second part for each of these.
     """
 
     kind: NetworkKind = "encoder"
@@ -100,7 +100,7 @@ _HEAD = 16
 
 
 class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
-    """Stress tests of a core that trains transformers and has no network without a program."""
+    """Stress tests of a core for transformers, without a network before a program."""
 
     command: ClassVar[IntEnum] = Command.TRAIN
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD,)
@@ -199,7 +199,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         return program | jobs | {"p1": 1, "p2": 1, "gap": 0, "scalars": 0, "cached": 0}
 
     def images(self, spec: ZostreamSpec) -> dict[str, Bytes]:
-        """A perceptron, samples with one token except those of `entries`, and their index."""
+        """A perceptron, samples with a token each but for `entries`, and the index."""
         images, tokens = _network(spec), _token_counts(_network(spec))
         program, weights = ZostreamLayout.network(images)
         samples = np.zeros((_HEAD * (1 + len(tokens)), BEAT // 4), "<u4")

@@ -64,7 +64,7 @@ class ZostreamTuner(TransformerTuner):
 
 
 def used(inputs: Integers, orders: Sequence[StepOrder]) -> tuple[Integers, list[StepOrder]]:
-    """Leave out samples that no step uses, for which the core may lack the room."""
+    """Leave out unused samples; the core may lack room for them."""
     numbers = np.unique(np.concatenate([one.indices for one in orders]))
     return inputs[numbers], [replace(one, indices=np.searchsorted(numbers, one.indices)) for one in orders]
 

@@ -67,7 +67,7 @@ def _operations(program: Program) -> Iterator[Program]:
 
 
 def _headers(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
-    """Header numbers beyond a limit, and those of the last operation, which the core checks itself."""
+    """Header numbers beyond a limit, and numbers of the last operation, checked by the core itself."""
     last = len(program.instructions) - 1
     features, capacity = program.features, program.capacity
     changes: list[dict[str, Any]] = [
@@ -105,7 +105,7 @@ def _other(spec: ZostreamSpec) -> Program:
 
 @lru_cache(maxsize=4)
 def wrong_inputs(spec: ZostreamSpec) -> tuple[Ending, ...]:
-    """Make programs, sensitive weights, sample addresses and cache slots that the core must refuse."""
+    """Make programs, sensitive weights, sample addresses and cache slots for the core to refuse."""
     rng = np.random.default_rng(0)
     plain, cached = (random_images(spec, rng, "perceptron", first=cut, cut=cut) for cut in (0, 3))
     return (
@@ -204,8 +204,8 @@ def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
 def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
     """Full passes whose first sentence has unreadable rows.
 
-    It lies behind the others by each power of two, and its first beat is the last readable one. Another sentence waits
-    behind the pass.
+    The rows lie behind the other sentences by each power of two, and begin with the last readable beat. Another
+    sentence waits behind the pass.
     """
     (own, loaded), end, count = _network(images), _end(spec), images.program.capacity // 2
     near = sentence_image(np.zeros((1, images.program.features), np.int64))

@@ -61,7 +61,7 @@ def step_cycles(
 ) -> StepCycles:
     """Measure the cycles of a step on random parameters and samples, on which they do not depend.
 
-    They are the difference between a job with one step and one with `steps` more, divided by `steps`. This leaves out
+    The result is the difference between jobs of one step and of `steps` more, divided by `steps`. This leaves out
     cycles before the first step, such as the load of the generator's state.
     """
     job = _random_job(spec, 0, batch, 1 + steps)

@@ -38,7 +38,7 @@ class TrainingVariation(StepVariation):
     samples : int
     split : Split
     grain : int
-        Initial deltas are multiples of it.
+        Grain of the initial deltas.
     halves : bool
         Parameters are multiples of a half: in an inference without deltas every second sum of products lies half-way
         between two numbers of Q8.16.
@@ -103,7 +103,7 @@ _NEAR_SCALARS = tuple(near + step for near in (LARGEST, 2 * LARGEST + 1) for ste
 
 
 class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
-    """Stress tests of a core that trains by zeroth order; without edge jobs."""
+    """Stress tests of a zeroth-order core; without edge jobs."""
 
     command: ClassVar[IntEnum] = Command.TRAIN
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD,)
