@@ -177,7 +177,7 @@ class SelfTest:
             with _named(where, say):
                 cycles = self._run(stage, core, buffer, seconds)
                 say(f"{where}: right, {cycles} cycles")
-            # what ran before a load may not run behind it: another network is there
+            # commands before a load may not run after it: the network differs
             if cycles > longest or stage.command == self.stages[0].command:
                 longest, command = cycles, stage
         if clock_hz:

@@ -108,7 +108,7 @@ class SimulatedDevice:
     def allocate(self, size: int) -> SimulatedBuffer:
         """Allocate a buffer of `size` bytes; the core's accesses outside all buffers are decode errors."""
         address = self._free(size) if self._scatter else self._memory.reserve(size)
-        # a beat is the least that the core can touch
+        # the core accesses whole beats
         self._session.region(address, -(-size // BEAT) * BEAT)
         if fault := self._faults.get(len(self.buffers)):
             kind, offset, count, response = fault
@@ -273,7 +273,7 @@ class SimulatedDevice:
     @property
     def simulated(self) -> int:
         """Cycles simulated so far."""
-        # of those that are new: a host that polls looks at it each time
+        # of new results only: a polling host looks each time
         self._simulated += sum(int(one["simulated"]) for one in self.results[self._summed :])
         self._summed = len(self.results)
         return self._simulated

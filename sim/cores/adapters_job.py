@@ -43,7 +43,7 @@ class TuningJob:
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) instead of NF4 (InstantFT); true for a core without a cache.
     stop_loss : int, optional
-        Largest loss of an epoch, or of its validation, that ends the job, see `golden.lora.early_stop`.
+        Loss of an epoch, of the validation if any, at or below which the job ends, see `golden.lora.early_stop`.
     validation : array of int, optional
         Indices of the samples of the validation after each epoch.
     patience : int

@@ -50,7 +50,7 @@ def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] 
     the end of a command and while none runs. ``cleared``: nothing is outstanding in the reset after a fault, which the
     ports share. ``control_b_of_aw``, ``control_b_of_w``, ``control_r_words``: an answer for each access of the host.
     """
-    # the reset that the checker has resets all in the same cycle
+    # the checker's reset resets everything in the same cycle
     checker.assume(~checker.block.reset)
     shell, trainer = parts_of(checker.block).shell.part, trainer_of(core)
     for name in inside:

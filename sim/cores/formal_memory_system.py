@@ -60,7 +60,7 @@ def check(checker: Checker, part: MemorySystem) -> None:
         _settled(checker, part)
     _faults(checker, part)
     _beats(checker)
-    # what a fault or `stop` leaves is not given to a requester without a FIFO: its beats are those of the reader
+    # after a fault or `stop` a requester without a FIFO gets no further beats: it sees the reader's
     splitter = parts_of(parts_of(part).read0).splitter
     beyond = splitter.o.valid & splitter.beyond
     checker.handshake("samples_read_beats", unless=part.stop | beyond | _bad(checker, "reader0"))
@@ -98,7 +98,7 @@ def edges(checker: Checker, part: MemorySystem, rest: Value | int = 0) -> None:
         writer = WriteEdge(checker, "writer0", parts.write0)
         checker.rule("writer0_rest", ~Value.cast(rest) | writer.memory.quiet)
         writer.stored(checker, "writer0", parts.write0)
-    # a manager that is idle has nothing on offer and nothing outstanding, as the rules above have it
+    # by the rules above, an idle manager offers nothing and has nothing outstanding
     checker.rule("quiet", ~part.quiet | idle(part))
 
 

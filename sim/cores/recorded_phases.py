@@ -42,7 +42,7 @@ class RecordedDevice(GoldenDevice):
     spec, core, base
         See `GoldenDevice`.
     patience : int
-        Cycles that the bench waits for an interrupt.
+        The bench's time limit for an interrupt, in cycles.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class RecordedDevice(GoldenDevice):
 
     @property
     def written(self) -> list[int]:
-        """Addresses of the buffers that the core wrote in this phase, in the order of their first writes."""
+        """Addresses of the buffers written by the core in this phase, in the order of first writes."""
         return self._memory.changed
 
     def allocate(self, size: int) -> RecordedBuffer:
@@ -110,7 +110,7 @@ class RecordedCore(RecordingCore):
     golden : GoldenCore, optional
         See `GoldenDevice`.
     patience : int
-        Cycles that the bench waits for the end of a command.
+        The bench's time limit for a command, in cycles.
     base : int
         Byte address of the first buffer.
     """
@@ -135,7 +135,7 @@ class RecordedCore(RecordingCore):
         return max(number for number, step in enumerate(self._device.steps) if step.kind == "until")
 
     def phase(self, reset: bool = False, midway: tuple[int, int, int] = (0, 7, 57)) -> Phase:
-        """Make a phase of the steps since the last one; all regions that the core has written are compared."""
+        """Make a phase of the steps since the last one; all regions written by the core are compared."""
         device, memory = self._device, self._device.images
         kept = {name: at for at in device.written for name, one in self._regions.items() if one.device_address == at}
         written = {name: self._regions[name].array.copy() for name in kept}

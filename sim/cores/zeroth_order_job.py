@@ -128,7 +128,7 @@ class StepVariation:
 def training_phases(
     core: RecordedCore, host: ZerothOrderHost, jobs: Sequence[TrainingJob], entries: int, midway: tuple[int, int]
 ) -> list[Phase]:
-    """Record three phases: a job from reset; the next one from its end, with an inference; a third with an inference.
+    """Record three phases: a job from reset; the next job from there, with an inference; a third with an inference.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def training_phases(
     entries : int
         Samples of an inference, taken from the last training.
     midway : tuple of int
-        Fewest and most cycles after which the first training is reset.
+        Fewest and most cycles until a reset of the first training.
     """
     first, second, third = jobs
     commands = core.core.commands

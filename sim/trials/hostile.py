@@ -241,7 +241,7 @@ def _prepare(device: SimulatedDevice, adversity: str, calm: CalmRun, rng: np.ran
         commands = int(rng.integers(calm.commands))
         device.reset_in(commands, int(rng.integers(2 * calm.cycles // calm.commands)))
     elif adversity == "soft reset":
-        # also while a command is checked, behind its end, and again during the first reset
+        # also during the check of a command, after its end, and again during the first reset
         commands, most = int(rng.integers(calm.commands)), 2 * calm.cycles // calm.commands
         distances = (0, int(rng.integers(_SOON)))[: int(rng.integers(1, 3))]
         device.reset_in(commands, int(rng.integers(_SOON if rng.integers(4) == 0 else most)), distances)

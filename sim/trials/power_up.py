@@ -30,7 +30,7 @@ def power_up_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS
         driver = job.driver(device)
         job.load(driver)
         findings += [f"power-up {seed}: {one}" for one in job.differences(driver, device)]
-        # all that leaves the core, in its order; each buffer at the end, whoever wrote its bytes
+        # all outputs of the core in order; each buffer at the end, also bytes of the host
         runs[seed] = {"cycles": device.simulated, "registers": device.values, "memory": device.contents}
     for seed, run in runs.items():
         unequal = [name for name, value in run.items() if value != runs[seeds[0]][name]]

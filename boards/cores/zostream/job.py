@@ -91,7 +91,7 @@ class StreamTrainer(ZerothOrderHost):
             raise
 
     def _where(self, error: CoreError) -> str:
-        """Name the operation and tile whose weights could not be read."""
+        """Name the operation and tile of unreadable weights."""
         beat, beyond = divmod(error.address - self._weights, BEAT)
         if not self._images or not error.name.startswith("read_") or beyond or beat < 0:
             return ""

@@ -69,7 +69,7 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
         preset = ZotrainSpec.presets[core]
         array: dict[str, Any] = {key: one for key, one in preset.items() if key in ("lanes", "columns")}
         generator = build(PezoSpec, parameters, space.preset or "otf8")
-        # refuses a generator that no core can train with
+        # refuses a generator for which no core can train
         whole = ZotrainSpec.of(workload.network, byte_inputs=workload.byte_inputs, generator=generator, **array)
         return Design(spec, texts, training, whole.lanes, whole.columns)
 

@@ -1,4 +1,4 @@
-"""Bench of `instantft`: a job, a second one on the same cache, a third with a raw cache.
+"""Bench of `instantft`: a job, a second job on the same cache, a third with a raw cache.
 
 The host driver on golden records the script of each phase.
 """

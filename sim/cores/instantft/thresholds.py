@@ -17,7 +17,7 @@ _HIDDEN = 1 << Q4_12.fraction - _LOW_BITS
 
 
 def threshold_scales() -> list[int]:
-    """List for each threshold the two scales whose product with it is nearest to an integer, from either side."""
+    """For each threshold, list the two scales with the product nearest to an integer, from either side."""
     scales = np.arange(_LARGEST >> 1, _LARGEST)
     parts = [scales * threshold % (1 << THRESHOLD_FRACTION) for threshold in THRESHOLDS.tolist()]
     return sorted({int(scales[at]) for part in parts for at in (part.argmin(), part.argmax())})

@@ -1,4 +1,4 @@
-"""Jobs whose gradients, and then the updated parameters, lie half-way between two numbers."""
+"""Jobs with gradients, and then updated parameters, half-way between two numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAD = 15 << Q4_12.fraction - 1
 
 
 def tie_parameters(network: Network, rng: np.random.Generator) -> list[StageIntegers]:
-    """Draw frozen parameters: half of the channels are constants that give ties, others random; one class wins."""
+    """Draw frozen parameters: half of the channels give ties, the others are random; a single class wins."""
     *others, last = random_parameters(network, rng, 1.0)
     frozen = []
     for one in others:

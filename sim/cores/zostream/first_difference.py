@@ -32,7 +32,7 @@ def traced_core(spec: ZostreamSpec) -> Path:
 
 
 def first_difference(spec: ZostreamSpec, job: TrainingJob, golden: Played, played: Played) -> str | None:
-    """Find the first step whose records differ, and in it the first operation and token; None if no record differs.
+    """Find the first step with different records, and there the first operation and token; None if no record differs.
 
     `golden` and `played` are the job on golden and on the core.
     """

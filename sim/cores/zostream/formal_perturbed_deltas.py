@@ -79,7 +79,7 @@ def _position(checker: Checker, part: PerturbedDeltas, command: tuple[Any, Signa
         m.d.sync += position.eq(Mux(last & given.replay, mark, following))
         with m.If(last & given.mark):
             m.d.sync += mark.eq(following)
-    # words are those of the command that the deltas took last, and the next one comes behind its end
+    # words belong to the last command of the deltas; the next command follows its end
     checker.assume(~passes | (started & ~waits))
     checker.lemma("counted", ~started | (probe_of(part).left == left))
     checker.rule("position", part.at == position)

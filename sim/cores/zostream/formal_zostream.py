@@ -1,7 +1,7 @@
 """Rules of the edges of `zostream`, see `core_edges`, of its write addresses, and of the programs that it runs.
 
 Beside the memory system, the netlist keeps the writer of logits and the check of programs. A pass starts only with an
-accepted program; `program_sequencer` has the rule that it runs the checked instructions.
+accepted program; `program_sequencer` proves that the checked instructions run.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
         m.d.sync += place.eq(writer.address)
     with m.Elif(logits.valid & logits.ready):
         m.d.sync += place.eq(place + byte_address(logits.payload.beats))
-    # none is left of the command before, nor of the sample before where each has a place of its own
+    # nothing remains of the last command, nor of the last sample if samples have slots
     checker.assume(~(writer.start & reader.o.valid))
     for name, begins, address in (
         ("logits_begin", control.start & infers, control.settings.logits),
@@ -85,7 +85,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
     checker.rule("logits_in_place", ~started | (logits.payload.address == place))
     save = memory.deltas_write.command
     saves = shown.state("SAVE") | shown.state("SAVING")
-    # a save is over behind its last beat, and no beat is taken before the command
+    # a save ends after its last beat, and no beat precedes the command
     checker.assume(~(save.valid & passes.deltas.done))
     checker.lemma("saves", ~saves | (control.command == Command.SAVE_DELTAS))
     checker.lemma("save_offered", ~save.valid | saves)

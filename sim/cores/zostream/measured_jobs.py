@@ -113,7 +113,7 @@ def step_cycles(
 
 
 def _empty(spec: ZostreamSpec, transformer: IntegerTransformer) -> StreamImages:
-    """Images of a network whose weight stream is all zeros."""
+    """Images of a network with zeros as weight stream."""
     matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
     layout = StreamLayout(transformer, matrices, spec.size)
     body = np.zeros(layout.beats * BEAT, np.uint8)

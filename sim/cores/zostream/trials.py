@@ -112,22 +112,22 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
     def short(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
         most = min(spec.features, _WIDE)
         widths = NetworkWidths(most, most - 8, spec.classes)
-        # half as many values and one pass the cut: a number of them whose highest bit is lost is 1
+        # activations at the cut: half as many and 1, so that a number without its highest bit is 1
         cut_widths = replace(widths, hidden=most // 2 - 2)
         return {
             "base": StreamVariation(),
             "perceptron": StreamVariation(kind="perceptron"),
             "decoder": StreamVariation(kind="decoder"),
-            # activations and coefficients that are clipped, deltas and offsets that are
+            # clipped activations and coefficients, then clipped deltas and offsets
             "clipped": StreamVariation(gain=40.0, shift=13, rate=65_000, eps_shift=8),
             "ends": StreamVariation(kind="decoder", start=DELTA.maximum, eps_shift=8),
             "sensitive": StreamVariation(sensitive=9),
             "empty lists": StreamVariation(kind="decoder", sensitive=5, every=2),
             "upper layers": StreamVariation(kind="decoder", first=8),
-            # no step is a multiple of the sentences for which a pass has room
+            # no step is a multiple of the sentences of a pass
             "buffers": StreamVariation(kind="perceptron", lengths=(0, 1, 0, 2), sizes=(4, 3)),
             "very different": StreamVariation(lengths=(1, 0, 2), sizes=(3,)),
-            # both in one pass
+            # both sentences in a pass
             "two long ones": StreamVariation(lengths=(spec.tokens // 2,) * 2, sizes=(2,)),
             "one token": StreamVariation(kind="decoder", lengths=(1,), sizes=(1, 2)),
             "several": StreamVariation(kind="perceptron", perturbations=3, scalars=True, sizes=(2, 1)),
@@ -150,9 +150,9 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
                 kind="perceptron", cut=3, inner=11, eps_shift=12, lengths=(1,), sizes=(1,), widths=cut_widths
             ),
             "late": StreamVariation(kind="perceptron", sizes=(1, 1), late=True),
-            # passes of as many sentences as the core holds, behind the last of which others wait
+            # full passes, with further sentences waiting
             "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,) * 7),
-            # as many operations as there may be, all before the cut but the last
+            # the most operations, all but the last before the cut
             "deep": StreamVariation(
                 kind="perceptron",
                 cut=spec.operations - 2,
@@ -188,7 +188,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
     def long(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
         """A job with more than `LONG` steps, for counters and addresses, and jobs with many perturbations."""
         one = StreamVariation(kind="perceptron", lengths=(1,), shift=30)
-        # a number that counts in another order may be over after as many, where they are a power of two
+        # a counter in another order may also end after a power of two
         many = {f"{p1} perturbations": p1 for p1 in (MOST_PERTURBATIONS - 1, MOST_PERTURBATIONS)}
         found = {name: replace(one, sizes=(1,), perturbations=p1) for name, p1 in many.items()}
         return {"long": replace(one, sizes=(1,) * (LONG + 1)), **found}

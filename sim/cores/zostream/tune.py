@@ -39,7 +39,7 @@ class ZostreamTuner(TransformerTuner):
         return spec
 
     def job(self, tuning: TransformerTuning, spec: ZostreamSpec) -> tuple[TrainingJob, Integers]:
-        """Make the job, and held-out samples for which the core has room."""
+        """Make the job, and held-out samples within the core's room."""
         if tuning.cached and tuning.cached.kind != "exact":
             raise UserError(
                 f"--cache {tuning.cached.kind}: {spec.name} keeps what is below --from-layer as it is: exact"

@@ -121,7 +121,7 @@ def wrong_inputs(spec: ZostreamSpec) -> tuple[Ending, ...]:
 
 
 def _lengths(spec: ZostreamSpec) -> Iterator[Ending]:
-    """Lengths of a program's image that are refused before a read: none, too many, each higher bit."""
+    """Program lengths refused before a read: none, too many, each higher bit."""
     most = PROGRAM_HEADER + INSTRUCTION_BEATS * spec.operations
     yield Ending("no beats", Command.LOAD, Error["ZERO_LENGTH"], 0, {}, {"program_beats": 0})
     for beats in (most + 1, *(1 << bit for bit in range(most.bit_length(), 32))):
@@ -177,7 +177,7 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
         own, settings = _network(replace(plain, program=replace(plain.program, words=1 << bit)))
         yield Ending(f"{1 << bit} words", Command.TRAIN, Error["READ_DECERR"], end, own, settings | {"order": end})
     samples = np.zeros((far + 1, BEAT // 4), "<u4")
-    # beyond the end, so that no writing from the first sentence's place on meets it first
+    # beyond the end: no write from the first sentence's slot on reaches it earlier
     samples[[0, far], 0], samples[far, 1] = 1, far + 1
     two = {
         "order": np.array([1 | 1 << COUNT_BIT, 0, 1, 0], "<u4").view(np.uint8),

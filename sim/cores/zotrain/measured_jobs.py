@@ -50,7 +50,7 @@ ACTIVITY = TrainingActivity()
 
 @dataclass(frozen=True)
 class StepCycles:
-    """Cycles of a step, and mismatches between core and golden in all steps that were run."""
+    """Cycles of a step, and mismatches between core and golden in all steps."""
 
     cycles: int
     mismatches: int
@@ -59,7 +59,7 @@ class StepCycles:
 def step_cycles(
     spec: ZotrainSpec, batch: int = 20, steps: int = 2, stage: Callable[[str], None] = lambda _: None
 ) -> StepCycles:
-    """Measure the cycles of a step on random parameters and samples, on which they do not depend.
+    """Measure the cycles of a step on random parameters and samples; values do not matter.
 
     The result is the difference between jobs of one step and of `steps` more, divided by `steps`. This leaves out
     cycles before the first step, such as the load of the generator's state.
@@ -72,7 +72,7 @@ def step_cycles(
 
 
 def _random_job(spec: ZotrainSpec, seed: int, batch: int, steps: int) -> TrainingJob:
-    """Draw network, samples and the order of each step's batch, which is always the same."""
+    """Draw network, samples and the order within each step; all steps have the same samples."""
     rng, network = np.random.default_rng(seed), spec.described
     frozen = random_parameters(network, rng)
     inputs, _, labels = random_samples(network, spec.byte_inputs, batch, rng, spec.labels)

@@ -119,13 +119,13 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
             "small": TrainingVariation(eps_shift=12, shift=34, rate=1),
             "full": TrainingVariation(samples=600, sizes=(LARGEST_BATCH, 2), gain=3.0),
             "late": TrainingVariation(sizes=(2,) * 6, late=True),
-            # offsets half-way between two numbers of Q4.12, and beyond its ends
+            # offsets half-way between two numbers of Q4.12, and beyond the range
             "ties": TrainingVariation(eps_shift=4, shift=30, start=DELTA.maximum >> 6, grain=_DROPPED >> 1),
             "ends": TrainingVariation(eps_shift=4, shift=30, start=DELTA.maximum, grain=DELTA.maximum - _DROPPED),
-            # deltas stay below half a last place, so that the inference is of the parameters alone
+            # deltas stay below half a last place: the inference is of the parameters alone
             "halves": TrainingVariation(samples=24, sizes=(1,), eps_shift=12, shift=62, gain=2.0, halves=True),
             "several": TrainingVariation(sizes=(2, 1), split=Split(0, 5), scalars=True, eps_shift=7),
-            # coefficients around the largest that needs no common shift, and around that of a shift by one
+            # coefficients around the largest without a common shift, and with a shift by 1
             "scalars": TrainingVariation(
                 samples=24, sizes=(1,) * 96, eps_shift=6, shift=30, scalars=True, near=_NEAR_SCALARS
             ),

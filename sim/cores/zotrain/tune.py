@@ -48,7 +48,7 @@ class ZotrainTuner(Tuner):
         return spec
 
     def spec_with(self, network: Network, byte_inputs: bool, generator: PezoSpec, preset: str) -> ZotrainSpec:
-        """Make a preset's spec for another network and generator; one that does not fit is a `UserError`."""
+        """Make a preset's spec for another network and generator; an unsuitable pair is a `UserError`."""
         chosen = preset_of(ZotrainSpec, preset)
         chosen.pop("network", None)
         if len(deployed(network).stages) == 1:
