@@ -1,4 +1,4 @@
-"""Alternating sequencer of the forward engine: both sides of a perturbation in turn, stage by stage."""
+"""Alternating sequencer of the forward engine: both perturbation signs in turn, stage by stage."""
 
 from collections.abc import Callable
 
@@ -12,45 +12,45 @@ from .sequencer import Sequencer
 
 
 class AlternatingSequencer(Sequencer):
-    """Issue one word a cycle, of one side or of both in turn, of a range of stages.
+    """Issue a word a cycle of a range of stages, for one perturbation sign or alternately for both.
 
-    One side's words are issued while the outputs of the other one are written. The next sample may follow as soon as
-    all words were issued: control of the outputs has to travel with the words.
+    Words of one sign are issued while outputs of the other are written. The next sample may follow the last word, so
+    that output control is pipelined with the words.
 
     Parameters
     ----------
     mapping : Mapping
-        The network, with two sides.
+        With ``sides=2``.
     drain : int
         As for `Sequencer`.
 
     Attributes
     ----------
     done : Out, 1
-        The last stage is complete, of all sides, for one cycle.
+        One-cycle pulse: the last stage is complete for all signs.
     full : In, a bit for each stage and side
         As for `Sequencer`.
     filled : Out, the same bits
-        The last stage of a pass is complete, for one cycle.
+        One-cycle pulse: the last stage of a pass is complete.
     first_stage, last_stage : In, range(stages)
-        Stages to run; stay the same until `done`.
+        Stages to run; constant until `done`.
     both : In, 1
-        Run both sides, and not only the first one; stays the same until `done`.
+        Run both signs, not only the first; constant until `done`.
     issued : Out, 1
-        All words of a sample were issued, for one cycle; `start` may come in the same cycle or later.
+        One-cycle pulse: all words of a sample are issued; `start` may come in the same cycle or later.
     consumed : Out, 1
-        All words of a side's last stage that reads what the pass begins with were issued, for one cycle.
+        One-cycle pulse a sign: the last word that reads the pass's input is issued.
     final : Out, 1
         The stage is `last_stage`, in the cycle of `begin`.
     side : Out, 1
-        Side of the word, in the cycle of `enable`, and of the stage, in the cycle of `begin`.
+        Perturbation sign of the word, with `enable`, and of the stage, with `begin`.
     tail : Out, 1
-        The word is the last of a run of lanes, in the cycle of `enable`.
+        The word is the last of a run, with `enable`.
     tail_lanes : Out, a bit for each lane and segment of columns
-        Lanes of such a word that have a weight, in the cycle of `begin` and until the next one, segment by segment, see
-        `golden.nn.array.copies.segments`; parameters of the others are not 0 where each has an offset.
+        Lanes with a weight in such a word, from `begin` to the next `begin`, by `golden.nn.array.copies.segments`; with
+        offsets, parameters of other lanes are not 0.
     copy : Out, range(copies + 1), only where a stage's words are of two pixels
-        Distance of the stage's copies, counted from 1 in `golden.nn.array.copies.copies`, 0 for none; as `tail_lanes`.
+        Index from 1 of the stage's distance in `golden.nn.array.copies.copies`, 0 for none; as `tail_lanes`.
     """
 
     def _ports(self) -> dict[str, Member]:
@@ -64,11 +64,11 @@ class AlternatingSequencer(Sequencer):
         }
 
     def _of_side(self, address: int, side: Value | int) -> Value | int:
-        """Address in the region of a side's outputs."""
+        """Address in the output regions of a perturbation sign."""
         return Mux(side, address + self.mapping.side_values, address)
 
     def _load_side(self, m: Module, number: int, side: Value | int) -> None:
-        """Set the side of a stage's words, and the lanes of the last words of its runs."""
+        """Set the sign of a stage's words, and the lanes of the last words of its runs."""
         lanes = sum(used << at * self.mapping.lanes for at, used in enumerate(tail_lanes(self.mapping, number)))
         m.d.sync += [self.side.eq(side), self.tail_lanes.eq(lanes)]
         if self._copies:
@@ -76,16 +76,16 @@ class AlternatingSequencer(Sequencer):
             m.d.sync += self.copy.eq(1 + self._copies.index(own) if own else 0)
 
     def _issue_side(self, m: Module, loops: Loops) -> None:
-        """Issue whether the word is the last one of a run of lanes."""
+        """Issue `tail`."""
         m.d.sync += self.tail.eq(loops.ends[0])
 
     def _run(
         self, m: Module, loops: Loops, load: Callable[[Module, Signal, Value | int], None], running: Signal
     ) -> None:
-        """Run each stage for one side and then for the other one; wait for the outputs of a side's stage before."""
+        """State machine: each stage for both signs; a sign waits for its outputs of the preceding stage."""
         stages = range(len(self.mapping.stages))
         stage, side = Signal(stages), Signal()
-        # a sample's first stage reads no outputs; a pass of one stage waits until those before can be read
+        # a sample's first stage reads no outputs; a pass of one stage waits until preceding outputs are readable
         several, leading, room = Signal(), Signal(), Signal()
         ended, over, waits = Signal(), Signal(), Signal(2)
         written, readable = Signal(), Signal()
@@ -145,7 +145,7 @@ class AlternatingSequencer(Sequencer):
                         m.d.comb += self.filled[2 * number + index].eq(filled)
 
     def _consuming(self, m: Module, stage: Signal, leading: Value) -> Value:
-        """Whether the stage is the last one that reads what the pass begins with."""
+        """Whether the stage is the last reader of the pass's input."""
         stages = list(enumerate(self.mapping.network_stages))
         readers = {
             first: max((number for number, reader in stages if first - 1 in reader.reads), default=first)

@@ -1,7 +1,4 @@
-"""Interfaces of the array of multipliers, and the formats of its operands.
-
-The directions of a `wiring.Signature` here are those of the array's user; the array has the flipped one.
-"""
+"""Interfaces of the array of multipliers, and formats of its operands; directions are the user's."""
 
 from dataclasses import dataclass
 
@@ -35,11 +32,11 @@ class OperandFormats:
 
     @property
     def fraction(self) -> int:
-        """Fraction bits of a product, and of an exact sum."""
+        """Fraction bits of products and exact sums."""
         return self.x.fraction + self.w.fraction
 
     def sum_width(self, terms: int) -> int:
-        """Bits of any exact sum of so many products."""
+        """Bits of an exact sum of `terms` products."""
         return accumulator_width(self.x, self.w, terms)
 
 
@@ -48,7 +45,7 @@ NETWORK_FORMATS = OperandFormats()
 
 
 class ArrayPort(wiring.Signature):
-    """A word's operands to the array of multipliers, and the sums that come back; no handshake.
+    """Operands of a word, and sums, without handshake.
 
     Parameters
     ----------
@@ -57,34 +54,34 @@ class ArrayPort(wiring.Signature):
     within_width : int
         Bits of a sum within a multiplier.
     words_per_cycle : int
-        Words of `x` that are taken at once, 1, 2 or 4.
+        Words of `x` taken at once, 1, 2 or 4.
     formats : OperandFormats
-        Formats of `x` and `w`: activations and parameters.
+        Formats of `x` and `w`.
 
     Attributes
     ----------
     x : Out, array of lanes * words_per_cycle numbers
-        Activations, word by word. The first of as many parts of the columns multiplies the first word.
+        Activations, word by word; each word is multiplied by an equal part of the columns, in order.
     w : Out, array of lanes * columns numbers
         Parameters, lane by lane.
     enable : Out, 1
-        The word counts.
+        The word is valid.
     within : Out, 1
-        Products are added up within each multiplier, not across the lanes.
+        Sums are within each multiplier, not across the lanes.
     first, last : Out, 1
         First, last word of a sum.
     operands : In, as x
-        The operand registers: `x` one cycle later.
+        Operand registers: `x` one cycle later.
     valid : In, 1
         `y` has sums across the lanes, `golden.nn.array.latency.across_latency` cycles after their last word.
     y : In, array of columns numbers, as x
         Rounded sums across the lanes.
     completing : In, 1
-        `complete` is high in the next cycle: for registers of its own where it has many readers.
+        `complete` of the next cycle, for replicated registers of it.
     complete : In, 1
         `sums` has sums within the multipliers, `golden.nn.array.latency.within_latency` cycles after their last word.
     sums : In, array of lanes * columns integers, `OperandFormats.fraction` bits behind the point
-        Exact sums within the multipliers; they stay until the next word.
+        Exact sums within the multipliers, held until the next word.
     """
 
     def __init__(
@@ -116,28 +113,27 @@ class ArrayPort(wiring.Signature):
 
 
 class SumParts(PlainSignature):
-    """Sums of an array of multipliers that come in parts: of lanes or of halves of the lanes.
+    """Sums in parts, of single lanes or of halves of the lanes.
 
     Parameters
     ----------
     lanes : bool
-        Sums within the first column can be rounded like sums across, `columns` lanes a cycle.
+        Sums within the first column can be rounded as sums across, `columns` lanes a cycle.
     halves : bool
-        Each half of the lanes can have a sum of its own in each column.
+        Each half of the lanes can have its own sum in each column.
 
     Attributes
     ----------
     rounds : Out, 1, only with `lanes`
-        With a word of a sum within: its lanes' sums are rounded, without `complete`. They come in as many cycles as
-        parts as sums across, the first ones as late as one, with a bias for each; no other sums come in these cycles.
+        With a word of a sum within: round the lanes' sums, without `complete`. They take a cycle a part, from the cycle
+        of a sum across on, with a bias each; no other sums may come in these cycles.
     halved : Out, 1, only with `halves`
-        With a word of a sum across: its halves of the lanes have a sum each. The upper one comes a cycle behind the
-        lower one; no other sum's last word comes in the cycle behind this one's.
+        With a word of a sum across: each half of the lanes has a sum, the upper a cycle after the lower. The next cycle
+        may have no last word of another sum.
     further : In, 1
-        A part of a sum behind the first one is on its way, `bias_cycles` - 1 - `within_latency` cycles before its
-        biases.
+        Another part of a sum follows, `bias_cycles` - 1 - `within_latency` cycles before its biases.
     rest : In, 1
-        The sums are of a part behind the first one, in the cycle of `ArrayPort.valid`.
+        The sums are of a part after the first, with `ArrayPort.valid`.
     """
 
     def __init__(self, lanes: bool, halves: bool) -> None:

@@ -1,4 +1,4 @@
-"""RTL of `celoss`: the gradient of the cross-entropy loss, probability less one at the label."""
+"""RTL of `celoss`: gradient of the cross entropy, probability less 1 at the label."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring

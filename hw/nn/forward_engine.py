@@ -1,12 +1,12 @@
-"""Forward engine: the frozen network, sample by sample, from beats of a sample to the outputs of every stage.
+"""Forward engine: the frozen network, from the beats of a sample to the outputs of every stage.
 
-It knows no adapters, no records and no host. To run inference with it:
+Inference with it:
 
-1. Send the beats of `golden.nn.array.images.frozen_image` through `load`, once; `loaded` follows the last one.
+1. Send the beats of `golden.nn.array.images.frozen_image` to `load`, once; `loaded` follows the last beat.
 2. For each sample, while ``sample.room`` is 1: set ``sample.start`` for a cycle, then send the beats of
-   `golden.nn.array.images.samples_image` through ``sample.beats`` until ``sample.done``. It is computed as soon as the
-   one before is; meanwhile the next one may come in.
-3. Connect ``outputs`` to an `OutputReader`, which gives the last stage's outputs, the logits, as a stream.
+   `golden.nn.array.images.samples_image` to ``sample.beats`` until ``sample.done``. The next sample may enter while a
+   sample is computed.
+3. Connect ``outputs`` to an `OutputReader`, a stream of the last stage's outputs, the logits.
 """
 
 from amaranth.hdl import Const, Module, Mux
@@ -28,55 +28,54 @@ from .memories.activation_memory import ActivationMemory
 from .sample_writer import SampleWriter
 
 _WORDS_ROTATED = 2
-"""Most words that are rotated by one register."""
+"""Most words rotated by a register."""
 
 
 class ForwardEngine(wiring.Component):
-    """Sequencer, activation, weight, bias and output memories, the array of multipliers, pooling and ReLU.
+    """Sequencer, memories of activations, weights, biases and outputs, array of multipliers, activation and pooling.
 
-    A word goes through the array in every cycle in which a stage runs. From a stage's last word to the next one's first
-    it takes a few states, and what `golden.nn.array.pauses` says; of a single stage until its outputs are written.
+    The array takes a word a cycle while a stage runs. Between stages are a few states and `golden.nn.array.pauses`; a
+    single stage waits until its outputs are written.
 
-    It is composed of parts, and has the ports below, and those of its parts. Without a choice it is what inference
-    needs: an array of its own, parameters as they were loaded, one side.
+    The engine has the ports below, and the ports of its submodules. Defaults are for inference: a private array, loaded
+    parameters, no perturbation.
 
     Parameters
     ----------
     mapping : Mapping
         The network.
     access : OwnArray or SharedArray, optional
-        The array: the engine's own, or one that another component uses in turn.
+        Private array, or one shared with another component.
     parameters : FrozenParameters or OffsetParameters, optional
-        The parameters: as they were loaded, or with offsets, where the mapping has two sides.
+        Loaded parameters, or parameters with offsets (``mapping.sides`` of 2).
     sides : OneSide or TwoSides, optional
-        Sides of a pass, as many as the mapping has.
+        Perturbation signs of a pass, as many as `mapping.sides`.
     cut : Cut, optional
-        Where the network is cut into two parts; only with two sides.
+        Cut of the network; only with two signs.
     kept : int
-        Number of the first stage whose outputs are kept to be read.
+        First stage with readable outputs.
 
     Attributes
     ----------
     load : In stream of beats
-        The image of the frozen parameters, again and again; a beat a cycle. Not while there is a sample. Ready, but for
-        the last beat during `clearing`.
+        Images of the frozen parameters, a beat a cycle, never during a sample. Always ready, except for the last beat
+        during `clearing`.
     clearing : Out, 1
-        The activation memory is cleared: from the cycle after an image's first beat, for `Mapping.clear_cycles`.
+        The activation memory is being cleared: from the cycle after an image's first beat, for `Mapping.clear_cycles`.
     loaded : Out, 1
-        An image's last beat is there and the activation memory is cleared, for one cycle.
+        One-cycle pulse: an image is complete and the activation memory is clear.
     sample : In, `SampleInput`
         Samples.
     hold : In, 1
-        Start no further sample; one that is computed goes on.
+        Start no further sample; a sample in progress continues.
     running : Out, 1
-        A sample is computed; the array is in use. With `hold` set it does not rise any more from the next cycle on.
+        A sample is computed, the array is in use. Does not rise from the cycle after `hold` on.
     done : Out, 1
-        A sample's last stage is complete, of both sides, for one cycle.
+        One-cycle pulse: a sample's last stage is complete for all signs.
     outputs : Out, `StageOutputs`
         Outputs of all stages.
     clipped : Out, range(columns + 1)
-        Number of sums across the lanes that were clipped in the cycle before, those of another component that shares
-        the array included.
+        Sums across the lanes clipped in the preceding cycle, also of a component that shares the array.
     """
 
     def __init__(
@@ -93,7 +92,7 @@ class ForwardEngine(wiring.Component):
         self.array, self.clear = self.access.array, ActivationClear(mapping)
         self._issue = OperandIssue(mapping, self.array, self.parameters)
         self._path = OutputPath(mapping, self.access, self.sides, self.parameters.padded, kept)
-        # parts of sums come one after the other
+        # parts of sums follow each other
         self._drain = latency.drain_cycles(self.array.latency, mapping.pooling_latency) + mapping.most_parts - 1
         ports = [part.ports for part in (self.access, self.parameters, self.sides, cut) if part is not None]
         super().__init__(
@@ -115,7 +114,7 @@ class ForwardEngine(wiring.Component):
         m = Module()
         mapping, sides, buffers = self.mapping, self.sides, self.sides.buffers
         m.submodules.array = self.array
-        # words of the array that share a register of the last rotation
+        # replicated registers of the last rotation
         copies = max(self.array.words_per_cycle // _WORDS_ROTATED, 1)
         m.submodules.activations = activations = ActivationMemory(mapping, copies)
         m.submodules.sequencer = sequencer = sides.sequencer(self._drain, self.array.latency)
@@ -157,9 +156,9 @@ class ForwardEngine(wiring.Component):
         writer: SampleWriter,
         outputs: OutputWrite,
     ) -> None:
-        """Write activations: outputs first; a sample that comes in waits. A single stage's outputs have no reader.
+        """Write activations: outputs before entering samples; a single stage's outputs are not written.
 
-        While the memory is cleared there is neither.
+        Clearing excludes both.
         """
         chained = len(self.mapping.stages) > 1
         is_output, write, sample = outputs.write if chained else Const(0), activations.write, writer.write

@@ -1,4 +1,4 @@
-"""RTL of `conv`, `depthwise` and `fc`: the forward engine with a single stage, and streams around it."""
+"""RTL of `conv`, `depthwise` and `fc`: forward engine of a single stage, with streams."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import stream, wiring
@@ -14,11 +14,10 @@ from .sample_writer import WORDS_PER_BEAT
 
 
 class LayerBlock(wiring.Component):
-    """Take an activation a cycle, put a word a cycle through the array, and give an activation a cycle.
+    """Streams around a forward engine: an activation in, a word, and an activation out a cycle.
 
-    While a sample is computed, the next one comes in; its outputs are computed once those before have left, or
-    the last of them is on offer. Parameters are taken between samples, a whole image at a time; before the first since
-    reset nothing else is taken.
+    The next sample enters during a computation, and is computed when the preceding outputs have left, or the last is on
+    offer. Whole parameter images are taken between samples; samples only after the first image since reset.
     """
 
     def __init__(self, spec: LayerBlockSpec) -> None:
@@ -46,7 +45,7 @@ class LayerBlock(wiring.Component):
             packer.i.valid.eq(self.i.valid),
             packer.i.payload.eq(self.i.payload.activation),
             self.i.ready.eq(packer.i.ready),
-            # a cycle later: the first beat is not there before
+            # a cycle later, as the first beat
             sample.start.eq(entering),
             self.o.valid.eq(reader.o.valid),
             self.o.payload.activation.eq(reader.o.payload),
@@ -64,22 +63,21 @@ class LayerBlock(wiring.Component):
 
 
 class BeatPacker(wiring.Component):
-    """Collect activations; the last beat of a sample may have fewer.
+    """Pack activations into beats; the last beat of a sample may be incomplete.
 
     Parameters
     ----------
     mapping : Mapping
-        Its number of values of a sample.
+        Values a sample.
 
     Attributes
     ----------
     start : In, 1
-        A sample begins; all beats of the one before have been taken.
+        A sample begins; all beats of the preceding sample are taken.
     i : In stream of Q8.16
-        Activations; ready from `start` to the sample's last one, and not while a beat waits.
+        Activations; ready from `start` to the sample's last, except while a beat waits.
     o : Out stream of beats
-        Four activations in 32 bits each, the first lowest. Values beyond the sample's last one are those of a beat
-        before.
+        Four activations of 32 bits, the first lowest. Values beyond the sample's last are from an earlier beat.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -88,7 +86,7 @@ class BeatPacker(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # activations behind the next one, less one: the sign says that the next one is the last
+        # remaining activations less two: negative at the last
         left, taking = Signal(signed(self.total.bit_length() + 1)), Signal()
         slot, offered = Signal(2), Signal()
         beat = [Signal(ACTIVATION, name=f"value{place}") for place in range(WORDS_PER_BEAT)]

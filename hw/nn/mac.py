@@ -1,4 +1,4 @@
-"""The array of multipliers: one a lane and column. Across the lanes they give sums, within a lane they accumulate."""
+"""Array of multipliers, one a lane and column, with sums across the lanes or within each multiplier."""
 
 from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -20,7 +20,7 @@ assert RoundSaturate.LATENCY == latency.ROUNDING
 class MacArray(wiring.Component):
     """Multiply and add a word a cycle at a fixed latency, without handshake.
 
-    The operand registers, the multiplier and its accumulator make one DSP48E2.
+    Operand registers, multiplier and accumulator are one DSP48E2.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class MacArray(wiring.Component):
     batch : int
         Most products of a sum within a multiplier.
     words_per_cycle : int
-        Words of `x`, 1, 2 or 4; each is multiplied by as large a part of the columns, the first word by the first one.
+        Words of `x`, 1, 2 or 4; each is multiplied by an equal part of the columns, in order.
     parts : int
-        0, or lanes / columns: sums within the first column can be rounded like sums across, `columns` lanes a cycle.
+        0, or lanes / columns: sums within the first column can be rounded as sums across, `columns` lanes a cycle.
     halves : bool
-        Each half of the lanes can have a sum of its own in each column.
+        Each half of the lanes can have its own sum in each column.
     formats : OperandFormats
         Formats of the operands; signed, of at most 27 and 18 bits for one DSP48E2 a multiplier.
 
@@ -44,11 +44,10 @@ class MacArray(wiring.Component):
     port : In, `ArrayPort`
         Operands and sums.
     bias : In, array of columns numbers in the format of `w`
-        Biases of a sum across, `bias_cycles` after its first word, so that they need no pipeline of their own; those
-        of further parts of the sum follow.
+        Biases of a sum across, `bias_cycles` after its first word; biases of further parts follow.
     paired : In, 1
-        Only with several words a cycle, with the word: a sum across is of a column of the first part and its
-        counterparts in the others; those of the others are then their biases alone.
+        Only with several words a cycle, with the word: sums across add corresponding columns of all parts; sums of the
+        other parts are then their biases.
     parts : In, `SumParts`, only with parts or halves
         Sums in parts.
     clipped : Out, a bit for each column
@@ -151,7 +150,7 @@ class MacArray(wiring.Component):
         return m
 
     def _pipeline(self, m: Module) -> Pipeline:
-        """From the inputs to a rounded sum across the lanes; a sum within a lane is in the accumulators."""
+        """Stages from inputs to rounded sums across the lanes; sums within are in the accumulators."""
         levels = self.lanes.bit_length() - 1
         before_halves = latency.LEVEL * max(levels - 1, 0)
         stages = {
@@ -173,7 +172,7 @@ class MacArray(wiring.Component):
     def _halves(
         self, m: Module, pipeline: Pipeline, of_columns: list[list[Value]], halved: Value
     ) -> tuple[list[Value], list[Value]]:
-        """Sums of the products of each column, or of the lower half of its lanes; and those of the upper half."""
+        """Sums of each column's products, or of its lower half of the lanes; sums of the upper half."""
         trees, rest = [], []
         for column, products in enumerate(of_columns):
             half = self.lanes // 2
@@ -184,14 +183,14 @@ class MacArray(wiring.Component):
             tree = Signal(signed(len(lower) + 1), name=f"tree{column}", reset_less=True)
             m.d.sync += tree.eq(lower + Mux(halved, 0, upper))
             trees.append(tree)
-            # one cycle behind the lower half's, so that both take turns at the rounding
+            # a cycle after the lower half, as both share the rounding
             rest.append(pipeline.place("halves", upper, f"upper{column}", reset_less=True).at("sums").as_signed())
         return trees, rest
 
     def _lanes(self, m: Module, start: Value) -> tuple[list[Value], Value, Value, Value]:
-        """Sums of the first column's multipliers, `columns` lanes a cycle, when a tree's would come.
+        """Sums of the first column's multipliers, `columns` lanes a cycle, in the cycle of a tree's sum.
 
-        Returns them, whether there are any, `further`, and whether they are of lanes behind the first ones.
+        Returns sums, whether they are valid, `further`, and whether they are of a part after the first.
         """
         held = [Signal(signed(self.within_width), name=f"held{lane}", reset_less=True) for lane in range(self.lanes)]
         left = Signal(range(self.lane_parts + 1))
@@ -210,16 +209,13 @@ class MacArray(wiring.Component):
         return sums, delayed(m, left.any(), wait, "rounded"), further, delayed(m, further, wait, "lanes_rest")
 
     def _operand(self, m: Module, value: Value, name: str) -> Signal:
-        """An operand register; no reset, as `enable` has one."""
+        """Operand register, without a reset, which `enable` has."""
         operand = Signal(value.shape(), name=name, reset_less=True)
         m.d.sync += operand.eq(value)
         return operand
 
     def _paired(self, m: Module, pipeline: Pipeline, trees: list[Value]) -> list[Value]:
-        """Add the second half's trees to the first's, then likewise in the first half; or pass all on.
-
-        There is a register for each time.
-        """
+        """Add corresponding trees of both halves, then of the first half's halves, a register a step; or pass all."""
         paired: Value = pipeline.place("inputs", self.paired, "paired").at("trees")
         behind: list[Value] = []
         for level in range(exact_log2(self.words_per_cycle)):
@@ -247,10 +243,10 @@ class MacArray(wiring.Component):
         halved: Value,
         rest: Value,
     ) -> None:
-        """Add the words of a sum across, bias first, and round it.
+        """Accumulate the words of a sum across, from the bias, and round it.
 
-        `flags` (used, first, last), `halved` and `rest` go with the trees; `upper` has the trees of the upper halves a
-        cycle later.
+        `flags` (used, first, last), `halved` and `rest` are in the cycle of the trees; `upper` has the upper halves'
+        trees a cycle later.
         """
         step, first, last = flags
         bias = delayed(m, self.bias, latency.BIAS, "bias", reset_less=True)
@@ -288,7 +284,7 @@ class MacArray(wiring.Component):
 
 
 class Mac(wiring.Component):
-    """RTL of `mac`: the array alone, one word a cycle. All of it waits while a sum is on offer and not taken."""
+    """RTL of `mac`: the array alone, a word a cycle; it stalls while a sum is not taken."""
 
     def __init__(self, spec: MacSpec) -> None:
         self.spec = spec

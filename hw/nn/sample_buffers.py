@@ -1,4 +1,4 @@
-"""Sample buffers: while one sample is computed, the next one comes in, where the activation memory has room for two."""
+"""Sample buffers: entry of a sample overlaps the computation of another, if the activation memory has two buffers."""
 
 from typing import ClassVar
 
@@ -10,35 +10,35 @@ from ...golden.nn.array.mapping import Mapping
 
 
 class SampleBuffers(wiring.Component):
-    """Count the samples in the activation memory and start them one after the other, in the order of their arrival.
+    """Count samples in the activation memory and start them in order of arrival.
 
     Parameters
     ----------
     mapping : Mapping
-        Its number of sample buffers, 1 or 2.
+        Number of sample buffers, 1 or 2.
 
     Attributes
     ----------
     enter : In, 1
-        A sample begins to come in; only where `room` is 1.
+        A sample starts to enter; only while `room` is 1.
     room : Out, 1
         A buffer is free.
     arrived : In, 1
-        The sample that comes in is complete.
+        The entering sample is complete.
     into : Out, 1
-        Buffer of the sample that comes in.
+        Buffer of the entering sample.
     hold : In, 1
         Start no further sample.
     begin : Out, 1
-        A sample is started, for one cycle.
+        One-cycle pulse: a sample starts.
     done : In, 1
-        The sample that was started last is computed.
+        The sample started last is computed.
     current : Out, 1
-        Buffer of the sample that is computed, or will be next.
+        Buffer of the present or next sample.
     running : Out, 1
-        A sample is computed: from the cycle after `begin` to the one of `done`.
+        A sample is computed: from the cycle after `begin` to `done`.
     runs_next : Out, 1
-        `running` in the next cycle: for registers of its own where it has many readers.
+        `running` of the next cycle, for replicated registers of it.
     """
 
     ports: ClassVar[dict[str, Member]] = {}
@@ -81,12 +81,12 @@ class SampleBuffers(wiring.Component):
         return m
 
     def _first(self, m: Module, ready: Value) -> tuple[Value, Value, Value]:
-        """Whether a pass begins, whether one begins with a sample, and whether one that did is over."""
+        """Flags: a pass begins, a pass begins with a sample, a pass with a sample ends."""
         return ready, self.begin, self.done
 
 
 class OverlappingBuffers(SampleBuffers):
-    """Sample buffers where a sample is started as soon as all words of the one before are issued.
+    """Sample buffers that start a sample after the last word of the preceding sample.
 
     Parameters
     ----------
@@ -96,15 +96,15 @@ class OverlappingBuffers(SampleBuffers):
     Attributes
     ----------
     consumed : In, 1
-        The last word that reads the sample that was started last is issued: its buffer is free.
+        The last word that reads the sample started last is issued: its buffer is free.
     issued : In, 1
-        The last word of the sample that was started last is issued.
+        The last word of the sample started last is issued.
     done : In, 1
-        The sample that was started first is computed.
+        The oldest started sample is computed.
     current : Out, 1
-        Buffer of the sample whose words are issued, or will be next.
+        Buffer of the sample whose words are issued, or are next.
     running : Out, 1
-        A sample is computed: from the cycle after `begin` to the one of `done`.
+        A sample is computed: from the cycle after `begin` to `done`.
     """
 
     ports: ClassVar = dict.fromkeys(("consumed", "issued"), In(1))
@@ -132,7 +132,7 @@ class OverlappingBuffers(SampleBuffers):
 
 
 class RestoringBuffers(SampleBuffers):
-    """Sample buffers, and passes that begin with what was restored, and not with a sample.
+    """Sample buffers with passes that begin with restored outputs.
 
     Parameters
     ----------
@@ -142,9 +142,9 @@ class RestoringBuffers(SampleBuffers):
     Attributes
     ----------
     restore : In, 1
-        Passes do not take samples; stays the same during a pass.
+        Passes begin with restored outputs; constant during a pass.
     restored : In, 1
-        With `restore`: what the next pass begins with is there.
+        With `restore`: input of the next pass is ready.
     """
 
     ports: ClassVar = dict.fromkeys(("restore", "restored"), In(1))

@@ -1,4 +1,4 @@
-"""Sample writer: a sample, as beats, to where the first stage reads it in the activation memory."""
+"""Sample writer: beats of a sample to the activation memory."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -9,18 +9,18 @@ from ...golden.nn.array.mapping import Mapping
 from .interfaces import ACTIVATION, BEAT_BITS, BEATS, ActivationWrite
 
 BYTES_PER_BEAT = 16
-"""Values of a beat where a value is a byte."""
+"""Byte values a beat."""
 WORDS_PER_BEAT = 4
-"""Values of a beat in Q8.16, four bytes each."""
+"""Q8.16 values a beat, four bytes each."""
 
 
 def activation_of_byte(value: Value) -> Value:
-    """Convert a byte p to Q8.16: the number nearest to p / 255."""
+    """Q8.16 nearest to p / 255 of a byte p."""
     return Cat(value, value) + value[-1]
 
 
 class SampleWriter(wiring.Component):
-    """Write one value a cycle, with its replicas, for a convolution; for a vector as many as there are columns.
+    """Write a value a cycle with its replicas for a map, up to `columns` values a cycle for a vector.
 
     Parameters
     ----------
@@ -29,17 +29,17 @@ class SampleWriter(wiring.Component):
     Attributes
     ----------
     start : In, 1
-        A sample begins; the one before has been written.
+        A sample begins; the preceding sample is written.
     buffer : In, 1
-        Buffer of the activation memory for it, in the cycle of `start`.
+        Sample buffer in the activation memory, with `start`.
     done : Out, 1
         The sample's last value is written.
     i : In stream of beats
-        The sample's image; ready only between `start` and `done`.
+        Image of the sample; ready only between `start` and `done`.
     ready : In, 1
         The activation memory takes `write` in this cycle.
     write : Out, `ActivationWrite`
-        Stays until `ready`.
+        Held until `ready`.
     """
 
     def __init__(self, mapping: Mapping) -> None:
@@ -87,12 +87,12 @@ class SampleWriter(wiring.Component):
         return m
 
     def _origin(self) -> Value:
-        """Address of the sample's first value, behind the padding."""
+        """Address of the sample's first value, after the padding."""
         origin = self.mapping.layout(-1).origin
         return Mux(self.buffer, origin + self.mapping.sample_values, origin)
 
     def _walk(self, m: Module, moves: Signal, address: Signal, ended: Signal, step: int) -> Signal:
-        """The address after this one, the end, and which elements of the run are written."""
+        """Next address, end of the sample, and mask of the written elements."""
         mapping = self.mapping
         mask = Signal(mapping.row_replicas if self.has_map else len(self.write.write))
         if not self.has_map:
@@ -109,7 +109,7 @@ class SampleWriter(wiring.Component):
         top = origin // pitch
         sizes = {"x": width, "y": height, "channel": channels}
         x, y, channel = (Signal(range(size + 1), name=name, reset_less=True) for name, size in sizes.items())
-        # whether this is the last column, row, channel: registers, as much depends on them
+        # last column, row, channel: registers because of their fan-out
         row_end, map_end, image_end = Signal(), Signal(), Signal()
         m.d.comb += ended.eq(row_end & map_end & image_end)
         if replicas > 1:

@@ -1,7 +1,7 @@
-"""RTL of `softmax`: three passes over a sample in one small memory, which has the logits, then their exponentials.
+"""RTL of `softmax`: three passes over a sample in one memory of logits, then exponentials.
 
-Every rounding is half to even and costs no adder of its own: half a step is added where a sum is formed anyway, and
-where the sum then ends in zeros, the number was a tie, whose even neighbour has a last bit of 0.
+Rounding half to even needs no extra adder: half a step is added in an existing sum; a sum that ends in zeros was a tie,
+and its last bit becomes 0.
 """
 
 from functools import reduce
@@ -18,10 +18,10 @@ from ..probe import probe
 
 
 class Softmax(wiring.Component):
-    """Take a sample's logits one a cycle, sum their exponentials, and give their probabilities one a cycle.
+    """Softmax of a sample: a logit in, and a probability out a cycle.
 
-    A sample of n logits takes ``3 n + 5 + octaves`` cycles, and its last probability comes 5 cycles later. All but the
-    taking of logits waits while a probability is on offer and not taken.
+    A sample of n logits takes ``3 n + 5 + octaves`` cycles; its last probability follows 5 cycles later. A probability
+    that is not taken stalls everything but the entry of logits.
     """
 
     def __init__(self, spec: SoftmaxSpec) -> None:
@@ -29,14 +29,14 @@ class Softmax(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Make passes and state machine; longer than most, as all passes share one memory and its position."""
+        """Passes and state machine; longer than most, as all passes share one memory and its address."""
         m = Module()
         spec = self.spec
         tables = spec.tables
         term_width = tables.exponential_format.width
         mantissa = tables.mantissa
         behind = tables.exponential_format.fraction + spec.octaves
-        """Bits behind the leading one of the normalised sum."""
+        """Bits after the leading one of the normalised sum."""
 
         m.submodules.words = words = ram(platform, spec.logit_memory)
         write, read = words.write_port(), words.read_port()
@@ -75,7 +75,7 @@ class Softmax(wiring.Component):
             with m.If(summing & (position == 0)):
                 m.d.sync += [total.eq(0), lift.eq(0)]
 
-        # the reciprocal of the normalised sum: the bits behind the leading one, rounded, address it
+        # reciprocal of the normalised sum, addressed by the rounded bits after the leading one
         dropped = behind - mantissa
         rounded = Signal(mantissa + 2, reset_less=True)
         low = Signal(reset_less=True)
@@ -107,7 +107,7 @@ class Softmax(wiring.Component):
                     m.next = "finish"
             with m.State("finish"), m.If(move & final[-1]):
                 m.next = "normalise"
-            # as many steps whatever the sum, and one for the rounding
+            # a constant number of steps, and one for the rounding
             with m.State("normalise"), m.If(move):
                 with m.If(~total[-1]):
                     m.d.sync += [total.eq(total << 1), lift.eq(lift + 1)]
@@ -131,14 +131,14 @@ class Softmax(wiring.Component):
     def _quotient(
         self, m: Module, move: Value, giving: Value, at_end: Value, operands: tuple[Value, Value, Value]
     ) -> Value:
-        """Exponential times the sum's reciprocal, in one DSP; returns whether a probability is on offer.
+        """Product of exponential and the sum's reciprocal, in one DSP; returns `valid` of the probability.
 
-        The exponential is shifted left as far as the sum was, so that always the same bits are rounded off.
+        The exponential is shifted left as the sum was, so that a constant number of bits is dropped.
         """
         word, lift, reciprocal = operands
         tables = self.spec.tables
         width = tables.exponential_format.width + self.spec.octaves
-        # no multiplexer, of which synthesis would make resets of single bits, which a DSP's register lacks
+        # no multiplexer: synthesis would infer resets of single bits, which a DSP's register lacks
         exponential = word[: tables.exponential_format.width]
         lifts = [lift == k for k in range(self.spec.octaves + 1)]
         lifted = [
@@ -178,5 +178,5 @@ class Softmax(wiring.Component):
 
 
 def _even(total: Value, dropped: int, width: int) -> Value:
-    """A number to which half a step was added, without the bits to round off."""
+    """Number with half a step added, without its dropped bits, ties to even."""
     return Cat(total[dropped] & total[:dropped].any(), total[dropped + 1 : dropped + width])

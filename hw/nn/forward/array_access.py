@@ -1,4 +1,4 @@
-"""Access of a forward engine to the array of multipliers: to one of its own, or to one that it shares."""
+"""Access of a forward engine to a private or a shared array of multipliers."""
 
 from dataclasses import dataclass
 
@@ -14,16 +14,16 @@ from ..sample_buffers import SampleBuffers
 
 @dataclass(frozen=True)
 class ArrayWord:
-    """A word on its way to the array.
+    """Word for the array.
 
     Parameters
     ----------
     operands : dict of str to Value
         Members of `ArrayPort` by name: `x`, `w` and the flags.
     halved : Value
-        The word is of sums of half the lanes.
+        Sums are of half the lanes.
     bias : Value
-        Biases for the array, of a sum whose first word came `MacArray.bias_cycles` earlier.
+        Biases of the sum whose first word came `MacArray.bias_cycles` earlier.
     """
 
     operands: dict[str, Value]
@@ -32,19 +32,7 @@ class ArrayWord:
 
 
 class OwnArray:
-    """An array for the engine alone, for no more than it needs.
-
-    Parameters
-    ----------
-    mapping : Mapping
-        The network.
-
-    Attributes
-    ----------
-    array : MacArray
-    ports : dict of str to Member
-        Ports that the engine has for it: none.
-    """
+    """Private array, sized for the mapping; adds no `ports` to the engine."""
 
     def __init__(self, mapping: Mapping) -> None:
         terms = max(stage.sum_words for stage in mapping.stages) * mapping.lanes
@@ -59,7 +47,7 @@ class OwnArray:
         self.ports: dict[str, Member] = {}
 
     def put(self, m: Module, engine: wiring.Component, word: ArrayWord, buffers: SampleBuffers) -> None:
-        """Put a word into the array. It may be the last one of a sample that runs no more."""
+        """Connect a word to the array, also after the end of its sample."""
         array = self.array
         if array.halves:
             m.d.comb += array.parts.halved.eq(word.halved)
@@ -69,29 +57,29 @@ class OwnArray:
         m.d.comb += array.bias.eq(word.bias)
 
     def give(self, m: Module, engine: wiring.Component, running: Signal) -> None:
-        """Give sums to another component: there is none."""
+        """Connect sums to another component: none."""
 
     def foreign(self, running: Signal) -> Value | int:
-        """Tell the columns whose sums are another component's: none."""
+        """Columns with sums of another component: none."""
         return 0
 
 
 class SharedArray:
-    """An array that another component uses while no sample is computed.
+    """Array used by another component while no sample is computed.
 
     Parameters
     ----------
     array : MacArray
-        The array: it may have more terms than the engine needs, sums within multipliers, or several words a cycle.
+        May have more terms than the engine needs, sums within multipliers, or several words a cycle.
 
     Attributes
     ----------
     array : MacArray
     ports : dict of str to Member
-        Ports that the engine has for it:
+        Ports added to the engine:
 
         shared : In, `ArrayPort`
-            The array for the other component, while no sample is computed: its sums' `valid` comes only then.
+            Access of the other component while no sample is computed; `valid` is for its sums only.
     """
 
     def __init__(self, array: MacArray) -> None:
@@ -99,16 +87,16 @@ class SharedArray:
         self.ports: dict[str, Member] = {"shared": In(array.interface)}
 
     def put(self, m: Module, engine: wiring.Component, word: ArrayWord, buffers: SampleBuffers) -> None:
-        """Put a word into the array, the other component's where no sample is computed."""
+        """Connect a word to the array, or the other component's while no sample is computed."""
         array, running = self.array, buffers.running
-        # registers for some of the numbers each, as all operands are chosen
+        # replicated registers, as all operands are multiplexed
         widths = {"x": array.formats.x.width, "w": array.formats.w.width}
         of_column = replicas(array.columns, "running")
         m.d.sync += [register.eq(buffers.runs_next) for register in of_column]
         if array.halves:
             m.d.comb += array.parts.halved.eq(word.halved & running)
         if array.lane_parts:
-            # other sums within are those of the other component
+            # sums within without rounding are the other component's
             m.d.comb += array.parts.rounds.eq(running)
         for name, value in word.operands.items():
             shared = Value.cast(getattr(engine.shared, name))
@@ -124,7 +112,7 @@ class SharedArray:
             m.d.comb += array.paired.eq(~running)
 
     def give(self, m: Module, engine: wiring.Component, running: Signal) -> None:
-        """Give the sums to the other component."""
+        """Connect the sums to the other component."""
         port, shared = self.array.port, engine.shared
         m.d.comb += [
             shared.operands.eq(port.operands),
@@ -136,5 +124,5 @@ class SharedArray:
         ]
 
     def foreign(self, running: Signal) -> Value | int:
-        """Tell the columns whose sums are the other component's: all, while no sample is computed."""
+        """Columns with sums of the other component: all while no sample is computed."""
         return (~running).replicate(self.array.columns)

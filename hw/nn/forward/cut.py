@@ -1,4 +1,4 @@
-"""Cut of a forward engine: outputs of the network's first part are kept, and restored for passes of its second part."""
+"""Cut of a forward engine: outputs before the cut are recorded, and restored for passes of the later stages."""
 
 from amaranth.hdl import Module, Mux
 from amaranth.lib import wiring
@@ -18,17 +18,17 @@ class Cut:
     Parameters
     ----------
     mapping : Mapping
-        The network, with two sides.
+        With ``sides=2``.
     rows : OwnRows or SharedRows
         Rows of the memory.
 
     Attributes
     ----------
     ports : dict of str to Member
-        Ports that the engine has for it:
+        Ports added to the engine:
 
         cut : Out, `CutRows`, only with `SharedRows`
-            That memory.
+            Shared memory.
     """
 
     def __init__(self, mapping: Mapping, rows: OwnRows | SharedRows) -> None:
@@ -38,10 +38,10 @@ class Cut:
     def restore(
         self, m: Module, engine: wiring.Component, buffers: SampleBuffers, sequencer: Sequencer, outputs: StageOutput
     ) -> OutputWrite:
-        """Add the memory; writes of outputs, and of those that are restored in the cycles between."""
+        """Add the memory; returns the write of outputs, or of restored outputs in free cycles."""
         passes, made = engine.passes, outputs.write
         m.submodules.cut_memory = cut = self.memory
-        # while samples are held, no pass follows
+        # no pass follows while samples are held
         m.d.sync += cut.free.eq(sequencer.consumed & passes.restore & ~engine.hold)
         m.d.comb += [
             cut.cut.eq(passes.cut),

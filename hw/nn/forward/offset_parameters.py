@@ -1,4 +1,4 @@
-"""Parameters of a forward engine with an offset added to each before it is used."""
+"""Parameters of a forward engine with offsets."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -17,26 +17,25 @@ from .parameters import FrozenParameters, ParameterMemories, ParameterRead
 
 
 class OffsetParameters:
-    """Frozen parameters and adders behind their memories; sums are saturated to Q4.12.
+    """Frozen parameters plus offsets, saturated to Q4.12.
 
-    A lane without weights gets 0, and not the offsets. Where words are of two pixels, both places of a parameter get
-    the offset of the first one.
+    Lanes without weights are 0, without offsets. In words of two pixels both copies take the left pixel's offset.
 
     Parameters
     ----------
     mapping : Mapping
-        The network, with two sides.
+        With ``sides=2``.
     offsets : Offsets
         Interface of the offsets.
 
     Attributes
     ----------
     latency : int
-        Cycles from an address to its parameters.
+        Cycles from address to parameters.
     padded : bool
-        Whether parameters of columns without an output channel are 0: they have offsets, too.
+        Whether parameters of columns without an output channel are 0; with offsets they are not.
     ports : dict of str to Member
-        Ports that the engine has for them:
+        Ports added to the engine:
 
         offsets : Out, `Offsets`
             Offsets of the parameters.
@@ -53,13 +52,13 @@ class OffsetParameters:
         self.ports: dict[str, Member] = {"offsets": Out(offsets)}
 
     def store(self, m: Module, engine: wiring.Component, platform: object) -> ParameterMemories:
-        """Add the memories, which the engine's port `load` fills."""
+        """Add the memories, filled through the engine's port `load`."""
         return self.frozen.store(m, engine, platform)
 
     def read(
         self, m: Module, engine: wiring.Component, memories: ParameterMemories, read: ParameterRead
     ) -> tuple[Value, Value]:
-        """Read a word of weights and a group of biases, each `latency` cycles after its address."""
+        """Word of weights and group of biases, each `latency` cycles after its address."""
         weights, bias, offsets, sequencer = memories.weights, memories.biases, engine.offsets, read.sequencer
         used, copied = self._used(m, sequencer, read.residual), self._copied(m, sequencer)
         add_cycle = ActivationMemory.LATENCY - latency.OFFSET
@@ -87,15 +86,15 @@ class OffsetParameters:
         return Cat(word), Cat(self._sum(m, *pair, f"bias_sum{column}") for column, pair in enumerate(pairs))
 
     def replaced(self, word: Value, residual: Value, identity: Value) -> Value:
-        """A word of weights, or the identity for a residual, of which no lane has weights."""
+        """Word of weights, or the identity for a residual, whose weights are 0."""
         return word | Mux(residual, identity, 0)
 
     def _used(self, m: Module, sequencer: Sequencer, residual: Value) -> list[Value]:
-        """Lanes whose weights are used in each segment of columns: those with one, and none for a residual."""
+        """Mask of lanes with weights by segment of columns; 0 for a residual."""
         mapping, lanes = self.mapping, len(sequencer.tail_lanes)
         tail = delayed(m, sequencer.tail, ActivationMemory.LATENCY - 1, "tail")
         used, tail_lanes = Signal(lanes, reset_less=True), Signal(lanes, reset_less=True)
-        # the next stage begins before the last words of the one before are read
+        # a stage begins before the last words of the preceding stage are read
         with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "tail_begin")):
             m.d.sync += tail_lanes.eq(sequencer.tail_lanes)
         unused: Value = tail.replicate(lanes) & ~tail_lanes
@@ -107,7 +106,7 @@ class OffsetParameters:
         return [used[first : first + mapping.lanes] for first in range(0, lanes, mapping.lanes)]
 
     def _copied(self, m: Module, sequencer: Sequencer) -> list[Signal]:
-        """Register for each column that says which copies of weights a word has, see `AlternatingSequencer.copy`."""
+        """Registers of `AlternatingSequencer.copy`, one a column."""
         if not self.copies:
             return []
         registers = replicas(self.mapping.columns, "copied", sequencer.copy.shape())
@@ -116,7 +115,7 @@ class OffsetParameters:
         return registers
 
     def _bias_offsets(self, m: Module, sequencer: Sequencer, offsets: list[Value], cycles: int) -> list[Value]:
-        """Offset of each column's bias, of a copy that of its original, `cycles` behind the first word of its sum."""
+        """Offset of each column's bias, a copy's from its original, `cycles` after the first word of the sum."""
         found = list(offsets)
         if self.copies:
             # a stage begins two cycles before its first word
@@ -128,7 +127,7 @@ class OffsetParameters:
 
     @staticmethod
     def _sum(m: Module, parameter: Value, offset: Value, name: str) -> Value:
-        """A parameter with its offset, a cycle later."""
+        """Saturated sum of parameter and offset, a cycle later."""
         total = Signal(signed(PARAMETER.width + 1), name=name, reset_less=True)
         m.d.sync += total.eq(parameter + offset)
         return saturate(total, PARAMETER.width)

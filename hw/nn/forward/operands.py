@@ -1,4 +1,4 @@
-"""Operand issue of a forward engine: a word's activations, weights, flags and biases, each when the array takes it."""
+"""Operand issue of a forward engine: activations, weights, flags and biases of a word, aligned for the array."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -17,18 +17,10 @@ from .parameters import FrozenParameters, ParameterMemories, ParameterRead
 
 
 class OperandIssue:
-    """Reads of the activation memory and of the parameters for each word that the sequencer issues.
+    """Reads of activations and parameters for the sequencer's words.
 
-    Word and weights reach the array `ActivationMemory.LATENCY` cycles behind their addresses, biases as it adds them.
-
-    Parameters
-    ----------
-    mapping : Mapping
-        The network.
-    array : MacArray
-        The array that takes the words.
-    parameters : FrozenParameters or OffsetParameters
-        Where weights and biases are from.
+    Activations and weights reach the array `ActivationMemory.LATENCY` cycles after their addresses, biases in the cycle
+    of their addition.
     """
 
     def __init__(self, mapping: Mapping, array: MacArray, parameters: FrozenParameters | OffsetParameters) -> None:
@@ -42,7 +34,7 @@ class OperandIssue:
         sequencer: Sequencer,
         platform: object,
     ) -> ArrayWord:
-        """Add the reads; the word that is read for the array."""
+        """Add the reads; returns the word for the array."""
         mapping, read = self.mapping, ActivationMemory.LATENCY
         memories = self.parameters.store(m, engine, platform)
         self._addressed(m, memories, activations, sequencer)
@@ -63,7 +55,7 @@ class OperandIssue:
     def _addressed(
         self, m: Module, memories: ParameterMemories, activations: ActivationMemory, sequencer: Sequencer
     ) -> None:
-        """Address the memories; the parameters' addresses wait for the longer read of activations."""
+        """Address the memories; parameter addresses are delayed to the longer read of activations."""
         address_delay = ActivationMemory.LATENCY - self.parameters.latency
         m.d.comb += [
             activations.address.eq(sequencer.word.address),
@@ -75,7 +67,7 @@ class OperandIssue:
         m.d.comb += memories.biases.addr.eq(group)
 
     def _next_part(self, m: Module, group: Value) -> Value:
-        """Group of the biases that are read: with a further part the one behind that of the cycle before."""
+        """Group of biases to read: the next group for a further part of a sum."""
         groups = range(self.mapping.groups)
         following, number = Signal(groups, reset_less=True), Signal(groups, name="group_number")
         begins = self.array.bias_cycles - 1 - latency.within_latency()
@@ -85,7 +77,7 @@ class OperandIssue:
         return number
 
     def _activations(self, activations: ActivationMemory, odd: Value, halved: Value) -> Value:
-        """The word's activations behind their last rotation; where sums are halved both halves have the lower one."""
+        """Activations after the last rotation; for sums of half the lanes, both halves have the lower half."""
         lanes, half = self.mapping.lanes, self.mapping.lanes // 2
         word: list[Value] = [
             Mux(odd, activations.word[(lane + 1) % lanes], activations.word[lane]) for lane in range(lanes)
@@ -96,7 +88,7 @@ class OperandIssue:
         return Cat(word)
 
     def _identity(self, word: Value, halved: Value, within: Value, residual: Value) -> Value:
-        """The word's weights, or for a residual 1.0 for the lane of each of its channels, in the channel's column."""
+        """Weights of the word; for a residual 1.0 at the lane and column of each channel."""
         mapping, half = self.mapping, self.mapping.lanes // 2
         whole = [(column, column) for column in range(mapping.columns)]
         identity = self._ones(whole)
@@ -109,7 +101,7 @@ class OperandIssue:
         return self.parameters.replaced(word, residual, identity)
 
     def _ones(self, places: list[tuple[int, int]]) -> Value:
-        """Weights of a word that are 1.0 at these lanes and columns, and otherwise 0."""
+        """Word of weights: 1.0 at these lanes and columns, else 0."""
         columns, width = self.mapping.columns, PARAMETER.width
         ones = sum(1 << (lane * columns + column) * width + Q4_12.fraction for lane, column in places)
         return Const(ones, self.mapping.lanes * columns * width)

@@ -1,4 +1,4 @@
-"""Output path of a forward engine: sums become a stage's outputs, which go into the output memory."""
+"""Output path of a forward engine: from sums to outputs in the output memory."""
 
 from dataclasses import dataclass
 
@@ -15,20 +15,12 @@ from .array_access import OwnArray, SharedArray
 from .sides import OneSide, TwoSides
 
 _POOLING_PORTS = {"pooled_parts": "parts"}
-"""Ports of the pooling that have another name than the member of `StageFunction`."""
+"""Pooling ports by other names of `StageFunction`."""
 
 
 @dataclass(frozen=True)
 class OutputWrite:
-    """A write of outputs of all columns to the activation memory.
-
-    Parameters
-    ----------
-    write : Value
-        There are outputs.
-    mask, address, values : Value
-        Columns that have one, address of the first, all of them.
-    """
+    """Write of all columns' outputs to the activation memory: valid, column mask, first address, values."""
 
     write: Value
     mask: Value
@@ -43,11 +35,11 @@ class StageOutput:
     Parameters
     ----------
     write : OutputWrite
-        As they are made.
+        Write of the outputs.
     begin : Value
-        A stage's outputs begin: two cycles before its first ones.
+        Pulse two cycles before a stage's first outputs.
     latency : int
-        Cycles from a word to `begin`, if it was a stage's first and last one.
+        Cycles from a stage's only word to `begin`.
     """
 
     write: OutputWrite
@@ -56,7 +48,7 @@ class StageOutput:
 
 
 class OutputPath:
-    """Pooling and output memory behind the array, and the control that travels beside the words.
+    """Pooling and output memory after the array, with pipelined control.
 
     Parameters
     ----------
@@ -65,11 +57,11 @@ class OutputPath:
     access : OwnArray or SharedArray
         The array.
     sides : OneSide or TwoSides
-        Sides of a pass.
+        Perturbation signs of a pass.
     padded : bool
         Whether parameters of columns without an output channel are 0.
     kept : int
-        Number of the first stage whose outputs are kept to be read.
+        First stage with readable outputs.
     """
 
     def __init__(
@@ -77,20 +69,20 @@ class OutputPath:
     ) -> None:
         self.mapping, self.access, self.array, self.sides = mapping, access, access.array, sides
         self.kept, self.has_parts = kept, mapping.most_parts > 1
-        # columns without an output channel have sums, too, where parameters have offsets, or parts other biases
+        # columns without an output channel have sums not 0, from offsets or from biases of parts
         self.masked = not padded or self.has_parts
         self.sum_latency = ActivationMemory.LATENCY + self.array.latency
-        """Cycles from a word to the sum that it completes."""
+        """Cycles from a word to its completed sum."""
         self.latency = self.sum_latency + mapping.pooling_latency - latency.POOLING
-        """Cycles from a word to what is two registers ahead of the outputs that it completes."""
+        """Cycles from a word to two cycles before its outputs."""
 
     def compute(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> StageOutput:
-        """Add the path; the outputs that it gives."""
+        """Add the path; returns its outputs."""
         mapping, port, sides = self.mapping, self.array.port, self.sides
         m.submodules.pooling = pooling = Pooling(mapping)
         m.submodules.memory = memory = sides.output_memory(self.kept)
         begin = sides.until_outputs(m, sequencer.begin, self.latency, "output_begin")
-        # field by field: a single stage's target and mask are not used, and their registers go
+        # field by field, so that synthesis removes unused fields
         control = {
             name: delayed(m, sequencer.word.pool[name], self.sum_latency, f"pool_{name}", reset_less=True)
             for name in pooling.control.shape().members
@@ -119,7 +111,7 @@ class OutputPath:
         return StageOutput(write, begin, self.latency)
 
     def _function(self, m: Module, pooling: Pooling, sequencer: Sequencer) -> None:
-        """Connect what stages of some networks make of their sums besides ReLU."""
+        """Connect `StageFunction` to the pooling."""
         for name in sequencer.function.signature.members:
             value = self.sides.until_outputs(
                 m, getattr(sequencer.function, name), self.sum_latency, name, reset_less=True
@@ -127,19 +119,19 @@ class OutputPath:
             m.d.comb += getattr(pooling, _POOLING_PORTS.get(name, name)).eq(value)
 
     def _clipped(self, pooling: Pooling) -> Value:
-        """Number of sums that were clipped, those of another component that shares the array included."""
+        """Number of clipped sums, also of a component that shares the array."""
         clipped, port = self.array.clipped, self.array.port
         if self.masked:
             own = pooling.control.mask
             if self.mapping.has_merged_pixels:
-                # of both pixels, whose outputs are those of the lower half of the columns
+                # both pixels, with outputs in the lower half of the columns
                 own = own | (pooling.merged.replicate(len(own)) & (own << len(own) // 2))
             clipped = clipped & (own | self.access.foreign(self.sides.buffers.running))
         counts = port.valid & pooling.control.inside if self.mapping.has_padded_pools else port.valid
         return sum((bit & counts for bit in clipped), Value.cast(0))
 
     def _part(self, m: Module, control: dict[str, Value], cells: Value) -> None:
-        """Control of further parts of a sum: that of the part before, for the channels behind its own."""
+        """Control of further parts of a sum, from the preceding part's."""
         columns, rest = self.mapping.columns, self.array.parts.rest
         following = {name: Signal.like(value, name=f"next_{name}", reset_less=True) for name, value in control.items()}
         control |= {name: Mux(rest, following[name], value) for name, value in control.items()}

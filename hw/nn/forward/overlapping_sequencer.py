@@ -1,4 +1,4 @@
-"""Overlapping sequencer of the forward engine: a stage begins before all outputs of the one before are written."""
+"""Overlapping sequencer of the forward engine: a stage begins before the preceding outputs are all written."""
 
 from collections.abc import Callable
 
@@ -12,27 +12,27 @@ from ..sequencer import Sequencer
 
 
 class OverlappingSequencer(Sequencer):
-    """Issue one word a cycle, stage by stage; between stages wait until the first words find what they read.
+    """Issue a word a cycle, stage by stage, with `golden.nn.array.pauses.stage_pauses` between stages.
 
-    The next sample may follow as soon as all words were issued: control of the outputs has to travel with the words.
+    The next sample may follow the last word, so that output control is pipelined with the words.
 
     Parameters
     ----------
     mapping : Mapping
-        The network, of several stages, with one side.
+        Several stages, ``sides=1``.
     drain : int
         As for `Sequencer`.
     pauses : tuple of int
-        Cycles for which each stage waits, `golden.nn.array.pauses.stage_pauses`.
+        Wait of each stage in cycles.
 
     Attributes
     ----------
     done : Out, 1
-        The last stage is complete, for one cycle.
+        One-cycle pulse: the last stage is complete.
     consumed : Out, 1
-        All words that read the sample were issued, for one cycle.
+        One-cycle pulse: the last word that reads the sample is issued.
     issued : Out, 1
-        All words of a sample were issued, for one cycle; `start` may come from the cycle after on.
+        One-cycle pulse: all words of a sample are issued; `start` may follow from the next cycle.
     """
 
     def __init__(self, mapping: Mapping, drain: int, pauses: tuple[int, ...]) -> None:
@@ -45,11 +45,11 @@ class OverlappingSequencer(Sequencer):
     def _run(
         self, m: Module, loops: Loops, load: Callable[[Module, Signal, Value | int], None], running: Signal
     ) -> None:
-        """Run one stage after the other."""
+        """State machine of the stages."""
         count = len(self.mapping.stages)
         last_reader = max(number for number, own in enumerate(self.mapping.network_stages) if -1 in own.reads)
         stage, ready, ended = Signal(range(count)), Signal(), Signal()
-        # cycles to wait before the next stage, and for the one that follows the present one
+        # remaining wait, and wait of the stage after the present one
         pause, following = Signal(range(max(self._pauses) + 1)), Signal(range(max(self._pauses) + 1))
         with m.Switch(stage):
             for number in range(count):
@@ -77,7 +77,7 @@ class OverlappingSequencer(Sequencer):
         self._complete(m, ended)
 
     def _complete(self, m: Module, ended: Signal) -> None:
-        """Tell which stage is complete: they are in their order."""
+        """Pulse `filled` and `done`, in order of the stages."""
         count = len(self.mapping.stages)
         stage, complete = Signal(range(count), name="complete_stage"), delayed(m, ended, 1 + self.drain, "ended")
         with m.If(complete):

@@ -1,4 +1,4 @@
-"""Parameters of a forward engine as they were loaded: weights by the word, biases by the group."""
+"""Loaded parameters of a forward engine: weights by the word, biases by the group."""
 
 from dataclasses import dataclass
 
@@ -18,14 +18,7 @@ from ..sequencer import Sequencer
 
 @dataclass(frozen=True)
 class ParameterMemories:
-    """Memories of the parameters, whose addresses come from the operand issue.
-
-    Parameters
-    ----------
-    weights : WeightMemory
-    biases : memory.ReadPort
-        Port of the memory of biases, a group a row.
-    """
+    """Memories of the parameters, addressed by the operand issue; a row of biases is a group."""
 
     weights: WeightMemory
     biases: memory.ReadPort
@@ -33,16 +26,16 @@ class ParameterMemories:
 
 @dataclass(frozen=True)
 class ParameterRead:
-    """Flags and places that belong to the addresses of parameters.
+    """Context of parameter addresses.
 
     Parameters
     ----------
     sequencer : Sequencer
-        Where the addresses are from.
+        Source of the addresses.
     residual : Value
-        A word's weights are the identity, a cycle before it is at the array.
+        Weights are the identity, a cycle before the word is at the array.
     bias_cycles : int
-        Cycles from a sum's first word to its biases, both at the array.
+        Cycles at the array from a sum's first word to its biases.
     """
 
     sequencer: Sequencer
@@ -51,21 +44,14 @@ class ParameterRead:
 
 
 class FrozenParameters:
-    """Weight and bias memory; what was loaded goes to the array.
-
-    Parameters
-    ----------
-    mapping : Mapping
-        The network.
+    """Weight and bias memory; adds no `ports` to the engine.
 
     Attributes
     ----------
     latency : int
-        Cycles from an address to its parameters.
+        Cycles from address to parameters.
     padded : bool
-        Whether parameters of lanes without an input and columns without an output channel are 0: they are.
-    ports : dict of str to Member
-        Ports that the engine has for them: none.
+        Parameters of lanes without an input and of columns without an output channel are 0.
     """
 
     latency = latency.PARAMETER_READ
@@ -76,7 +62,7 @@ class FrozenParameters:
         self.ports: dict[str, Member] = {}
 
     def store(self, m: Module, engine: wiring.Component, platform: object) -> ParameterMemories:
-        """Add the memories, which the engine's port `load` fills."""
+        """Add the memories, filled through the engine's port `load`."""
         mapping = self.mapping
         m.submodules.weights = weights = WeightMemory(weight_memories(mapping), mapping.lanes, mapping.columns)
         m.submodules.biases = biases = ram(platform, bias_memory(mapping), data.ArrayLayout(PARAMETER, mapping.columns))
@@ -87,15 +73,15 @@ class FrozenParameters:
     def read(
         self, m: Module, engine: wiring.Component, memories: ParameterMemories, read: ParameterRead
     ) -> tuple[Value, Value]:
-        """Read a word of weights and a group of biases, each `latency` cycles after its address."""
+        """Word of weights and group of biases, each `latency` cycles after its address."""
         return memories.weights.word.as_value(), memories.biases.data.as_value()
 
     def replaced(self, word: Value, residual: Value, identity: Value) -> Value:
-        """A word of weights, or the identity for a residual."""
+        """Word of weights, or the identity for a residual."""
         return Mux(residual, identity, word)
 
     def _load(self, m: Module, engine: wiring.Component, weights: WeightMemory, store: memory.WritePort) -> None:
-        """Fill the memories beat by beat: all weights, then all biases. Activations are cleared meanwhile."""
+        """Fill the memories by the beat, weights, then biases, while activations are cleared."""
         mapping, load, clear = self.mapping, engine.load, engine.clear
         beats = mapping.weight_words * mapping.word_beats
         bias_beats = mapping.groups * mapping.column_beats
@@ -122,7 +108,7 @@ class FrozenParameters:
             m.d.sync += [index.eq(Mux(end, 0, index + 1)), of_biases.eq(of_biases ^ end)]
 
     def _group(self, m: Module, taken: Value, index: Signal, beat: Value) -> tuple[Value, Value]:
-        """Beats of a group of biases, of which those before its last one wait in registers; whether that is taken."""
+        """Flag of a group's last beat, and the group: earlier beats wait in registers."""
         beats = self.mapping.column_beats
         place = index[: exact_log2(beats)]
         waiting = [Signal(BEAT_BITS, name=f"waiting_biases{number}", reset_less=True) for number in range(beats - 1)]

@@ -1,4 +1,4 @@
-"""Passes of a forward engine: of one side, a sample after the other, or of both sides of a perturbation in turn."""
+"""Passes of a forward engine: without perturbation, or alternating between both perturbation signs."""
 
 from functools import cached_property
 
@@ -18,22 +18,16 @@ from .overlapping_sequencer import OverlappingSequencer
 
 
 class OneSide:
-    """Passes of all stages, a sample after the other.
+    """Passes of all stages, sample by sample; adds no `ports` to the engine.
 
-    Of several stages each begins as soon as its words find what they read: before all outputs of the one before are
-    there, so that control follows the words. A single stage begins as the outputs before were written.
+    Several stages overlap, with pipelined control; a single stage starts after the preceding outputs are written.
 
     Parameters
     ----------
     mapping : Mapping
         The network.
     reads : int
-        Values of the outputs that are read at once, 1 or 2.
-
-    Attributes
-    ----------
-    ports : dict of str to Member
-        Ports that the engine has for them: none.
+        Outputs read at once, 1 or 2.
     """
 
     def __init__(self, mapping: Mapping, reads: int = 1) -> None:
@@ -42,23 +36,23 @@ class OneSide:
 
     @cached_property
     def buffers(self) -> SampleBuffers:
-        """Buffers of the samples, made where the engine is elaborated."""
+        """Sample buffers."""
         return OverlappingBuffers(self.mapping) if self._overlap else SampleBuffers(self.mapping)
 
     def sequencer(self, drain: int, across: int) -> Sequencer:
-        """Make the sequencer; `drain` as for it, and the latency of the array."""
+        """Sequencer with a count-down of `drain`, for an array latency of `across`."""
         if not self._overlap:
             return Sequencer(self.mapping, drain)
         return OverlappingSequencer(self.mapping, drain, stage_pauses(self.mapping, across))
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
-        """Connect what controls the passes."""
+        """Connect control of the passes."""
         m.d.comb += self.buffers.done.eq(sequencer.done)
         if self._overlap:
             m.d.comb += [self.buffers.consumed.eq(sequencer.consumed), self.buffers.issued.eq(sequencer.issued)]
 
     def output_memory(self, kept: int) -> OutputMemory:
-        """Make the output memory, for outputs of stages from number `kept` on."""
+        """Output memory of stages from `kept` on."""
         if self.reads == 1:
             return OutputMemory(self.mapping, kept)
         if kept:
@@ -68,7 +62,7 @@ class OneSide:
     def connect_outputs(
         self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int
     ) -> None:
-        """Connect the sides of the output memory, of which there is one, and the second value that is read."""
+        """Connect the second read port of the output memory, if any."""
         if self.reads == 2:
             m.d.comb += [
                 outputs.second_address.eq(engine.outputs.second_address),
@@ -77,39 +71,37 @@ class OneSide:
             ]
 
     def until_outputs(self, m: Module, value: Value, cycles: int, name: str, reset_less: bool = False) -> Value:
-        """Delay control of a stage until its outputs need it: that of a single stage stays until they are there."""
+        """Control of a stage, delayed to its outputs; a single stage's is constant."""
         return delayed(m, value, cycles, name, reset_less) if self._overlap else value
 
     def own_sums(self, valid: Value) -> Value:
-        """Tell whether sums of the array are those of a sample."""
+        """Valid of a sample's sums."""
         return valid & self.buffers.running
 
 
 class TwoSides:
-    """Passes of a range of stages, of one side or of both, stage by stage.
+    """Passes of a range of stages with one or both perturbation signs, stage by stage.
 
-    One side's words are issued while the outputs of the other one are written: a stage begins before the outputs of
-    the one before are there, and its control follows the words.
+    Words of one sign are issued while outputs of the other are written, with pipelined control.
 
     Parameters
     ----------
     mapping : Mapping
-        The network, with two sides.
+        With ``sides=2``.
 
     Attributes
     ----------
     ports : dict of str to Member
-        Ports that the engine has for them:
+        Ports added to the engine:
 
         both : In, 1
-            Compute each sample with both sides of the offsets, and not only with the first one; stays the same while
-            samples are there.
+            Compute each sample with both signs, not only the first; constant while samples are present.
         passes : In, `Passes`
-            Stages of a pass, and where its inputs come from.
+            Stages and inputs of a pass.
     """
 
     reads = 1
-    """Values of the outputs that are read at once."""
+    """Outputs read at once."""
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
@@ -117,15 +109,15 @@ class TwoSides:
 
     @cached_property
     def buffers(self) -> RestoringBuffers:
-        """Buffers of the samples, made where the engine is elaborated."""
+        """Sample buffers."""
         return RestoringBuffers(self.mapping)
 
     def sequencer(self, drain: int, across: int) -> Sequencer:
-        """Make the sequencer; parameters as for `OneSide`."""
+        """Sequencer; parameters as for `OneSide`."""
         return AlternatingSequencer(self.mapping, drain)
 
     def connect(self, m: Module, engine: wiring.Component, sequencer: Sequencer) -> None:
-        """Connect what controls the passes; the next sample may begin as all words of one were issued."""
+        """Connect control of the passes; the next sample may follow a sample's last word."""
         m.d.comb += [
             self.buffers.restore.eq(engine.passes.restore),
             self.buffers.done.eq(sequencer.issued),
@@ -135,22 +127,22 @@ class TwoSides:
         ]
 
     def output_memory(self, kept: int) -> OutputMemory:
-        """Make the output memory, for outputs of stages from number `kept` on."""
+        """Output memory of stages from `kept` on."""
         return SidedOutputMemory(self.mapping, kept)
 
     def connect_outputs(
         self, m: Module, engine: wiring.Component, outputs: OutputMemory, sequencer: Sequencer, cycles: int
     ) -> None:
-        """Connect the sides of the output memory: that of a stage `cycles` after its begin, and the reader's."""
+        """Connect the signs of the output memory: a stage's, `cycles` after its begin, and the reader's."""
         m.d.comb += [
             outputs.into.eq(delayed(m, sequencer.side, cycles, "output_side", reset_less=True)),
             outputs.side.eq(engine.outputs.side),
         ]
 
     def until_outputs(self, m: Module, value: Value, cycles: int, name: str, reset_less: bool = False) -> Value:
-        """Delay control of a stage until its outputs need it."""
+        """Control of a stage, delayed to its outputs."""
         return delayed(m, value, cycles, name, reset_less)
 
     def own_sums(self, valid: Signal) -> Value:
-        """Tell whether sums of the array are those of a sample: all are, also of one that runs no more."""
+        """Valid of a sample's sums: all sums."""
         return valid

@@ -1,4 +1,4 @@
-"""Clear of the activation memory: zeros everywhere, of which those around the maps stay."""
+"""Clear of the activation memory."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -9,21 +9,21 @@ from ..interfaces import activation_address
 
 
 class ActivationClear(wiring.Component):
-    """Walk over the activation memory, as many values a cycle as the array has columns.
+    """Address sequence of a clear, `columns` values a cycle.
 
-    Samples and outputs are written within zeros that no other write makes, and a memory holds anything at power-up.
+    No other write makes the zero padding around samples and outputs, and memories are undefined at power-up.
 
     Parameters
     ----------
     mapping : Mapping
-        Its activation memory and its columns.
+        Size of the activation memory, and columns.
 
     Attributes
     ----------
     start : In, 1
-        Clear; while it does, from the beginning.
+        Start, or restart, a clear.
     active : Out, 1
-        From the cycle after `start`, for `Mapping.clear_cycles`: the run of `columns` values at `address` is zero.
+        Write zeros to `columns` values at `address`; from the cycle after `start`, for `Mapping.clear_cycles`.
     address : Out, `activation_address`
     """
 

@@ -1,4 +1,4 @@
-"""Activation memory: reads `lanes` neighbours at any address; writes a few neighbours, or one value in several rows."""
+"""Activation memory: unaligned reads of `lanes` adjacent values; writes of adjacent values or of replicas by row."""
 
 import itertools
 
@@ -16,25 +16,25 @@ from ..interfaces import ACTIVATION, ActivationWrite, activation_address
 
 
 class ActivationMemory(wiring.Component):
-    """One bank a lane. Any address is read, one word a cycle; a word that begins within a row of banks is rotated.
+    """A bank a lane; a word a cycle from any address, rotated to its lanes.
 
     Parameters
     ----------
     mapping : Mapping
-        Its lanes, columns, row replicas, and the number of values.
+        Lanes, columns, row replicas, number of values.
     copies : int
-        Registers of `odd`, for so many parts of its readers.
+        Replicated registers of `odd`.
 
     Attributes
     ----------
     address : In, `activation_address`
-        Address of the word's first value.
+        First address of the word.
     word : Out, array of lanes Q8.16
-        The word, `LATENCY` cycles later, its last rotation still to be done: where `odd` is 1, lane i is at i + 1.
+        The word, `LATENCY` cycles later, before its last rotation: with `odd`, lane i is at i + 1.
     odd : Out, a bit for each of `copies`
-        The word is still to be rotated by one lane: registers for some of the readers each.
+        The reader has to rotate the word by one lane; equal registers.
     write : In, `ActivationWrite`
-        A write a cycle; reads see it `golden.nn.array.latency.ACTIVATION_WRITE` cycles later.
+        A write a cycle, visible to reads `golden.nn.array.latency.ACTIVATION_WRITE` cycles later.
     """
 
     LATENCY = latency.ACTIVATION_READ
@@ -79,7 +79,7 @@ class ActivationMemory(wiring.Component):
             port = bank.read_port()
             m.d.comb += port.addr.eq(Mux(wrapped[lane], following_row, this_row))
             words.append(port.data)
-        # lane i takes bank (i + turn) mod lanes: the turn's high bits in two registers, the lowest outside
+        # lane i takes bank (i + turn) mod lanes: high bits of the turn in two registers, the lowest by the reader
         done, high = words, low
         for step, width in enumerate((-(-(low - 1) // 2), (low - 1) // 2)):
             unit = 1 << (high - width)
@@ -96,7 +96,7 @@ class ActivationMemory(wiring.Component):
         m.d.comb += [self.odd.eq(odd), *(self.word[lane].eq(value) for lane, value in enumerate(done))]
 
     def _write(self, m: Module, banks: list[memory.Memory], low: int) -> None:
-        """Two registers: the write, and which bank the run begins in; then for each bank its element and row."""
+        """Two registers: write and first bank of the run; then element and row of each bank."""
         lanes, columns, request = len(banks), self.mapping.columns, self.write
         elements = len(request.write)
         first, row = request.address[:low], Signal(len(request.address) - low, name="row", reset_less=True)
@@ -127,10 +127,10 @@ class ActivationMemory(wiring.Component):
             ]
 
     def _rows(self, m: Module, row: Signal, turn: Signal, replicate: Signal) -> list[list[Signal]]:
-        """Rows of a write and the ones that follow them, for each of so many banks in turn.
+        """Row of a write, and the following row, for each of `period` banks.
 
-        The number of a bank's element depends on `turn`, where the run begins, and is the same for banks a multiple of
-        `period` apart. It tells how far back the row of a replicated value is.
+        A bank's element depends on `turn`, the begin of the run, and repeats every `period` banks. It is the distance
+        of a replica's row.
         """
         mapping = self.mapping
         replicates = mapping.row_replicas > 1

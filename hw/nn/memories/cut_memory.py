@@ -1,4 +1,4 @@
-"""Cut memory: outputs of a network's first part, kept for passes of its second part alone."""
+"""Cut memory: recorded outputs before a cut, for passes of the later stages."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -12,27 +12,14 @@ from ..interfaces import CutRow, CutRows
 
 
 class OwnRows:
-    """Rows of a cut memory in a memory of its own.
-
-    Parameters
-    ----------
-    mapping : Mapping
-        The network.
-    depth : int
-        Rows: outputs of all columns, with their address.
-
-    Attributes
-    ----------
-    ports : dict of str to Member
-        Ports that the cut memory has for them: none.
-    """
+    """Rows of a cut memory in a private memory of `depth` rows; adds no `ports`."""
 
     def __init__(self, mapping: Mapping, depth: int) -> None:
         self.mapping, self.depth = mapping, depth
         self.ports: dict[str, Member] = {}
 
     def port(self, m: Module, cut: wiring.Component, platform: object) -> wiring.PureInterface:
-        """Add the memory; its port."""
+        """Add the memory; returns its port."""
         rows = CutRows(self.mapping, self.depth).create(path=("rows",))
         m.submodules.rows = kept = ram(platform, cut_memory(self.mapping, self.depth), CutRow(self.mapping))
         into, port = kept.write_port(), kept.read_port()
@@ -48,19 +35,12 @@ class OwnRows:
 
 
 class SharedRows:
-    """Rows of a cut memory in a memory outside, which another component has, too.
-
-    Parameters
-    ----------
-    mapping : Mapping
-        The network.
-    depth : int
-        Rows: outputs of all columns, with their address.
+    """Rows of a cut memory in an external memory of `depth` rows, shared with another component.
 
     Attributes
     ----------
     ports : dict of str to Member
-        Ports that the cut memory has for them:
+        Ports added to the cut memory:
 
         rows : Out, `CutRows`
             The memory.
@@ -71,50 +51,50 @@ class SharedRows:
         self.ports: dict[str, Member] = {"rows": Out(CutRows(mapping, depth))}
 
     def port(self, m: Module, cut: wiring.Component, platform: object) -> wiring.PureInterface:
-        """Return the port of the memory."""
+        """Port of the memory."""
         return cut.rows
 
 
 class CutMemory(wiring.Component):
-    """Record the outputs of a pass's last stage as they are written to the activation memory, and write them again.
+    """Record outputs of a pass's last stage during their write to the activation memory, and write them again.
 
-    Passes are recorded one behind the other, both sides of each, and restored in the same order, as often as it is
-    asked for. Each side has its own place in the activation memory, which is part of the recorded address.
+    Passes are recorded in order, both perturbation signs of each, and restored repeatedly in the same order. The
+    recorded address includes the sign's region.
 
     Parameters
     ----------
     mapping : Mapping
         The network.
     rows : OwnRows or SharedRows
-        The memory; its ports are ports of this component, too.
+        The memory; its ports are also ports of this component.
 
     Attributes
     ----------
     cut : In, range(stages)
-        First stage of the second part, not 0; stays the same while passes are recorded and restored.
+        First stage after the cut, not 0; constant while passes are recorded and restored.
     recording : In, 1
-        Outputs are to be recorded; rises before the first pass, whose outputs go to row 0.
+        Record outputs; rises before the first pass, which starts at row 0.
     begin, final : In, 1
-        A stage begins, and it is the pass's last one.
+        A stage begins; it is the pass's last.
     write : In, 1
         Outputs of all columns, of any stage.
     mask, address, values : In, a bit for each column, `activation_address`, array of columns Q8.16
-        Those outputs: columns that have one, address of the first, all of them.
+        Columns with an output, address of the first column's, values.
     restart : In, 1
-        Restore from the first pass on; one cycle, while no pass is in progress.
+        One-cycle pulse while no pass runs: restore from the first pass.
     taken : In, 1
-        A pass begins with what was restored.
+        A pass begins with the restored outputs.
     free : In, 1
-        A side of the pass in progress has read its inputs, and another pass follows: restore that side of it. One
-        cycle, once for each side.
+        One-cycle pulse a sign: the present pass has read its inputs, and another pass follows; restore the sign's next
+        inputs.
     restored : Out, 1
-        The inputs of both sides of a pass are there; stays high until `taken`.
+        Inputs of both signs of a pass are restored; held until `taken`.
     ready : In, 1
         The activation memory takes the outputs in this cycle.
     o_valid : Out, 1
-        There are outputs to be written again.
+        Restored outputs are valid.
     o_mask, o_address, o_values : Out
-        Those outputs, in the formats of `mask`, `address`, `values`.
+        Restored outputs, in the formats of `mask`, `address`, `values`.
     """
 
     def __init__(self, mapping: Mapping, rows: OwnRows | SharedRows) -> None:
@@ -135,7 +115,7 @@ class CutMemory(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         rows, depth = self.kept.port(m, self, platform), self.kept.depth
-        # recording: a register, as the outputs come from a long way
+        # recording: a register, as the path of the outputs is long
         keeping, written = Signal(), Signal(range(depth), reset_less=True)
         with m.If(self.begin):
             m.d.sync += keeping.eq(self.recording & self.final)
@@ -158,7 +138,7 @@ class CutMemory(wiring.Component):
                 with m.Case(cut):
                     m.d.sync += size.eq(sizes[cut - 1])
         offered, fetching, advance = self.o_valid, Signal(), Signal()
-        # sides that are to be restored, and number of those that are
+        # signs to restore, and restored signs
         wanted_sides, total_restored, fetches = Signal(2), Signal(2), Signal()
         m.d.comb += [
             advance.eq(~offered | self.ready),

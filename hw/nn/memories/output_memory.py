@@ -1,4 +1,4 @@
-"""Output memory: the stages' outputs in the order of their computation, a bank a column; and its reader."""
+"""Output memory: stage outputs in order of computation, a bank a column; and its reader."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -12,32 +12,32 @@ from ..interfaces import ACTIVATION, StageOutputs
 
 
 class OutputMemory(wiring.Component):
-    """Write the outputs of all columns at one address after the other; read one column.
+    """Write all columns at consecutive addresses; read one column.
 
     Parameters
     ----------
     mapping : Mapping
-        Its columns, its sides, and the depth of the memory.
+        Columns, signs, depth.
     kept : int
-        Number of the first stage whose outputs are kept; only they may be read.
+        First stage with readable outputs.
 
     Attributes
     ----------
     begin : In, 1
-        A stage begins; its outputs are written from `first` on.
+        A stage begins; its outputs start at `first`.
     first : In, range(output_depth)
         First address of the stage.
     write : In, 1
         Outputs of all columns.
     position : In, range(output_depth), only where a stage has sums in parts
-        Their address, which otherwise follows the one before.
+        Address of the outputs; otherwise consecutive.
     values : In, array of columns Q8.16
     enable : In, 1
         Read.
     address : In, range(output_depth)
     column : In, log2(columns) bits
     value : Out, Q8.16
-        The value at `address` and `column` of the last cycle with `enable`, one cycle later.
+        Value at `address` and `column`, a cycle after `enable`.
     """
 
     def __init__(self, mapping: Mapping, kept: int = 0) -> None:
@@ -102,27 +102,27 @@ class OutputMemory(wiring.Component):
         return m
 
     def _reads(self, m: Module) -> list[tuple[Signal, Signal]]:
-        """List the values that are read, and for each the bank that has it."""
+        """Read values, each with its bank."""
         column = Signal.like(self.column, name="column", reset_less=True)
         with m.If(self.enable):
             m.d.sync += column.eq(self.column)
         return [(self.value, column)]
 
     def _written(self, number: int, position: Value) -> Value:
-        """Value that is written to a bank."""
+        """Value written to a bank."""
         return self.values[number]
 
     def _row(self, number: int, address: Value) -> Value:
-        """Row of a bank that is read."""
+        """Row read from a bank."""
         return address
 
     def _of_side(self, m: Module, position: Value, address: Value) -> tuple[Value, Value]:
-        """Addresses of a write and of a read in the memory; `position` and `address` are within a side."""
+        """Addresses of a write and a read; `position` and `address` are within a sign's half."""
         return position, address
 
 
 class SidedOutputMemory(OutputMemory):
-    """Output memory with a half for each of two sides.
+    """Output memory with a half for each perturbation sign.
 
     Parameters
     ----------
@@ -132,9 +132,9 @@ class SidedOutputMemory(OutputMemory):
     Attributes
     ----------
     into : In, 1
-        Side of the stage's outputs, in the cycle of `begin`.
+        Sign of the stage's outputs, with `begin`.
     side : In, 1
-        Side whose output is read, in the cycle of `enable`.
+        Sign to read, with `enable`.
     """
 
     def _ports(self, mapping: Mapping) -> dict[str, Member]:
@@ -148,14 +148,14 @@ class SidedOutputMemory(OutputMemory):
 
 
 class PairedOutputMemory(OutputMemory):
-    """Output memory of which two values are read at once: neighbours in a row, or in a column.
+    """Output memory with two reads at once, of adjacent values in a row or a column.
 
-    At odd addresses neighbouring columns are exchanged: of two addresses a column is in two banks.
+    At odd addresses adjacent columns are exchanged, so that a column's adjacent addresses are in two banks.
 
     Parameters
     ----------
     mapping : Mapping
-        As for `OutputMemory`; all stages' outputs are kept.
+        As for `OutputMemory`, with all outputs readable.
 
     Attributes
     ----------
@@ -188,22 +188,20 @@ class PairedOutputMemory(OutputMemory):
 
 
 class OutputReader(wiring.Component):
-    """Read the outputs of one stage, a value a cycle; all other stages' outputs are dropped.
-
-    Sides of a sample are read in the order in which they are filled.
+    """Stream of a stage's outputs, a value a cycle; other stages are ignored. Signs are read as they are filled.
 
     Parameters
     ----------
     mapping : Mapping
     stage : int
-        Number of the stage; -1 for the last one.
+        Number of the stage; -1 for the last.
 
     Attributes
     ----------
     outputs : In, `StageOutputs`
         From the forward engine.
     o : Out stream of Q8.16
-        Outputs in the order of ``Stage.output_shape``: the last value of a sample is its last channel's.
+        Outputs in the order of `Stage.output_shape`, the last channel last.
     """
 
     def __init__(self, mapping: Mapping, stage: int = -1) -> None:
@@ -228,7 +226,7 @@ class OutputReader(wiring.Component):
         ]
         column_read, moves = self._columns(m, stage.spread, column, reading, advance)
         m.d.comb += outputs.column.eq(column_read)
-        # filled, full, reading: as many cycles as `StageOutputs` asks for
+        # filled, full, reading: the latency of `StageOutputs`
         for number in range(sides):
             with m.If(outputs.filled[first + number]):
                 m.d.sync += full[number].eq(1)
@@ -237,7 +235,7 @@ class OutputReader(wiring.Component):
         if sides == 2:
             side = Signal()
             m.d.comb += outputs.side.eq(side)
-            # both are full only while one is read
+            # both are full only during a read
             with m.If(~reading):
                 m.d.sync += side.eq(~full[0])
         with m.If(advance):
@@ -260,7 +258,7 @@ class OutputReader(wiring.Component):
         return m
 
     def _columns(self, m: Module, spread: int, column: Signal, reading: Signal, advance: Signal) -> tuple[Value, Value]:
-        """Column to read, and whether the address goes on; where two outputs were written at once, the right one's."""
+        """Column to read, and whether the address advances; outputs written in pairs alternate between two columns."""
         if not spread:
             return column, reading
         right = Signal()

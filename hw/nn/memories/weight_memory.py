@@ -11,41 +11,39 @@ from ...primitives.registers import replicas
 from ..interfaces import BEAT_BITS, PARAMETER
 
 _BEATS_AN_ADDRESS = 8
-"""Beats of a word that share a register of the address."""
+"""Beats of a word that share an address register."""
 
 
 class WeightMemory(wiring.Component):
-    """Memories of words of parameters; read registered.
+    """Memories of parameter words with registered reads.
 
-    There is one for each beat of a word, so that each can be written by itself, or one for each part of a word, which
-    is written with its last beat: the beats before it wait in registers.
+    Either a memory a beat, written individually, or a memory a part of a word, written with the part's last beat;
+    earlier beats wait in registers.
 
     Parameters
     ----------
     planned : tuple of MemoryShape
-        The memories, see `golden.nn.array.memories`: alike ones for each beat, or those that stand side by side in a
-        word.
+        The memories, see `golden.nn.array.memories`: equal memories, one a beat, or adjacent parts of a word.
     lanes, columns : int
         Parameters of a word.
     beats_per_write : int
-        Neighbouring beats, of one word, that can be written at once; a power of two.
+        Adjacent beats of a word that can be written at once; a power of two.
     early : bool
-        The address comes a cycle earlier, and is in registers for some of the beats each: memories of LUTs have eight
-        loads for every seven bits.
+        The address comes a cycle earlier, for replicated registers: memories of LUTs have eight loads for every seven
+        bits.
 
     Attributes
     ----------
     write : In, a bit for each beat
-        The beats that are written in this cycle.
+        Beats written in this cycle.
     index : In, range(depth * beats of a word)
-        Number of any of the beats.
+        Number of any of these beats.
     beats : In, beats_per_write * 128
         Eight parameters a beat, the first beat lowest.
     address : In, range(depth)
-        Number of the word to read.
+        Word to read.
     word : Out, array of lanes * columns Q4.12
-        The word at `address`, one cycle later, or two where it comes `early`; lane by lane, a parameter for each
-        column.
+        Word at `address`, one cycle later, or two if `early`; by lane and column.
     """
 
     def __init__(
@@ -93,7 +91,7 @@ class WeightMemory(wiring.Component):
         return m
 
     def _addresses(self, m: Module, count: int) -> list[Signal]:
-        """Addresses to read at, one for some of the beats each."""
+        """Replicated read addresses."""
         if not self.early:
             return [self.address] * count
         registers = replicas(count, "read_address", self.address.shape())
@@ -101,7 +99,7 @@ class WeightMemory(wiring.Component):
         return registers
 
     def _words(self, m: Module, platform: object) -> None:
-        """Memories of parts of a word: the beats of one before its last one wait in registers, each beat in its own."""
+        """Memories of parts of a word; beats before a part's last wait in registers."""
         bits = exact_log2(self.slices)
         place, row = self.index[:bits], self.index[bits:]
         parts = [part for planned in self.planned for part in [planned] * planned.count]
