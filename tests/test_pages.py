@@ -171,11 +171,28 @@ def test_each_measurement_is_shown_and_linked():
     assert shown == {path.stem for path in MEASUREMENTS.glob("*.json")}
 
 
-def drawings():
-    spec = importlib.util.spec_from_file_location("diagrams", DOCS / "diagrams.py")
+def docs_script(name):
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.DRAWINGS
+    return module
+
+
+STATISTICS = docs_script("generator_statistics").MEASUREMENTS
+LONG_STATISTICS = ("urng-quality", "grng-quality", "gaussian_array-quality")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in LONG_STATISTICS else []) for name in STATISTICS],
+)
+def test_statistics_of_generators_are_current(name):
+    rows = json.loads((MEASUREMENTS / f"{name}.json").read_text())["rows"]
+    assert list(STATISTICS[name]()) == rows, f"run python docs/generator_statistics.py {name}"
+
+
+def drawings():
+    return docs_script("diagrams").DRAWINGS
 
 
 def test_drawings_are_what_their_script_draws():
