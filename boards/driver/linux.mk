@@ -1,7 +1,7 @@
-# The self-test, the example where there is one, and the device-tree overlay, which takes dtc.
-#   make INTERRUPT_PARENT=imux     where /proc/device-tree/__symbols__ of the board has no gic
+# The self-test, the example if the package has one, and the device-tree overlay, which takes dtc.
+#   make INTERRUPT_PARENT=imux     if /proc/device-tree/__symbols__ of the board has no gic
 INTERRUPT_PARENT ?= gic
-# hertz of the core's clock as Vivado made it; without that file those that the package asked for, which both have
+# hertz of the core's clock from Vivado's file; without the file the requested rate, which both sources contain
 CLOCK_HZ := $(shell cat ../out/CORE.clock 2>/dev/null)
 CFLAGS ?= -O2 -Wall -Wextra
 DRIVER := ../driver/fabtune.c ../driver/fabtune_text.c ../driver/fabtune_options.c ../driver/fabtune_uio.c
@@ -16,7 +16,7 @@ selftest: $(SOURCES) $(wildcard ../driver/*.h ../out/CORE.clock)
 example: $(EXAMPLE) $(wildcard ../driver/*.h ../example/*.h)
 	$(CC) -std=c11 $(CFLAGS) -I../driver $(EXAMPLE) -o $@
 
-# always made anew: it depends on the variables
+# always rebuilt: depends on the variables
 CORE.dtbo: CORE.dts
 	sed -e 's/interrupt-parent = <&gic>/interrupt-parent = <\&$(INTERRUPT_PARENT)>/' \
 		$(CLOCK_HZ:%=-e 's/assigned-clock-rates = <.*>/assigned-clock-rates = <%>/') $< | dtc -@ -q -I dts -O dtb -o $@ -

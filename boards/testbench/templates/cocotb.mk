@@ -1,5 +1,5 @@
 # Tests in cocotb, with cocotb's own Makefiles and their variables: https://docs.cocotb.org/en/stable/building.html
-# The Makefile beside calls it with the paths of the tools; so does any of yours: eval "$(fabtune doctor --env)".
+# This folder's Makefile calls it with the paths of the tools; so can yours: eval "$(fabtune doctor --env)".
 
 comma := ,
 empty :=
@@ -23,7 +23,7 @@ endif
 
 include $(shell cocotb-config --makefiles)/Makefile.sim
 
-# cocotb shows a bench every net of the core, which then compiles for minutes: make ALL_NETS=1 where yours needs them
+# cocotb exposes every net of the core to a bench, which then compiles for minutes: make ALL_NETS=1 if yours needs them
 ifeq ($(SIM)$(ALL_NETS),verilator)
 COMPILE_ARGS := $(filter-out --public-flat-rw,$(COMPILE_ARGS)) ports.vlt
 endif

@@ -1,8 +1,8 @@
 // AXI4 memory behind one or several ports, for simulation: latency, back pressure, outstanding bursts, checks.
 //
-// Each vector of pins holds the ports one behind the other, port 0 in the lowest bits. Bursts of a port are answered in
-// order with their own ID, up to OUTSTANDING of them at a time. Beats of a write may come before its address; all of
-// them are in the memory before its response. `errors` counts what AXI4 forbids a manager and what is not in the memory.
+// Each vector of pins concatenates the ports, port 0 in the lowest bits. Bursts of a port are answered in order with
+// their ID, up to OUTSTANDING at a time. Beats of a write may arrive before the address; all beats are in the memory
+// before the response. `errors` counts violations of AXI4 by a manager, and accesses outside the memory.
 
 `timescale 1ns / 1ps
 
@@ -18,7 +18,7 @@ module fabtune_axi_memory #(
     input wire aresetn,
     input wire [31:0] latency,  // cycles from an address, or a write's last beat, to the first answer
     input wire [31:0] stall,  // percent of the cycles in which a channel pauses on this side
-    input wire [31:0] seed,  // of the pauses
+    input wire [31:0] seed,  // seed of the pauses
 
     input wire [PORTS*ID-1:0] awid,
     input wire [PORTS*64-1:0] awaddr,
@@ -80,7 +80,7 @@ module fabtune_axi_memory #(
     end
   endfunction
 
-  // number of errors of a burst; says which
+  // number of errors of a burst; prints them
   function automatic [31:0] wrong_burst(input integer number, input [63:0] address, input [7:0] length,
                                          input [2:0] size, input [1:0] burst);
     reg [63:0] last;
@@ -112,7 +112,7 @@ module fabtune_axi_memory #(
       reg [31:0] delay;
       integer    lane;
 
-      // reads: addresses that wait, and the beat on offer
+      // reads: waiting addresses, and the offered beat
       reg [63:0] ar_address[0:OUTSTANDING-1];
       reg [7:0] ar_length[0:OUTSTANDING-1];
       reg [ID-1:0] ar_id[0:OUTSTANDING-1];
@@ -124,7 +124,7 @@ module fabtune_axi_memory #(
       reg [DATA-1:0] r_data;
       reg [1:0] r_response;
 
-      // writes: addresses and beats that wait for each other, and responses
+      // writes: addresses and beats waiting for each other, and responses
       reg [63:0] aw_address[0:OUTSTANDING-1];
       reg [7:0] aw_length[0:OUTSTANDING-1];
       reg [ID-1:0] aw_id[0:OUTSTANDING-1];
@@ -143,7 +143,7 @@ module fabtune_axi_memory #(
       reg [1:0] b_response, worst;
       reg [DATA-1:0] changed;
 
-      // what each channel offered in the last cycle and nobody took
+      // words that each channel offered in the last cycle without acceptance
       reg ar_held, aw_held, w_held;
       reg [ID+76:0] ar_was, aw_was;
       reg [DATA+BYTES:0] w_was;

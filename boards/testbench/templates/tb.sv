@@ -1,17 +1,19 @@
 // Bench of CORE without Python: the job in data/, through the registers and an AXI4 memory.
 //
-// It prints PASS and ends with status 0, or FAIL with the place, and ends with $fatal. What is in data/program.txt:
+// Prints PASS and ends with status 0, or prints FAIL with the failing step and ends with $fatal. Lines of
+// data/program.txt:
 //
 //   # ...                          a comment, to the end of the line
-//   stage NAME                     what follows, for messages
-//   write OFFSET VALUE             a register
-//   address LOW HIGH VALUE         two registers: byte VALUE of the job's memory, as the core sees it
+//   stage NAME                     name of the next steps, for messages
+//   write OFFSET VALUE             write a register
+//   address LOW HIGH VALUE         write two registers: the core's address of byte VALUE of the job's memory
 //   wait                           until the interrupt is high
-//   read OFFSET MASK VALUE         a register, whose bits in MASK are those of VALUE
-//   poll OFFSET MASK VALUE         the same, read until it is so
-//   memory PLACE BYTES WHAT        so many bytes of the job's memory are the next words of data/expected.hex
-//   correct PLACE LABELS SAMPLES CLASSES STRIDE RIGHT  so many samples have their largest logit at their label: logits of
-//                                  32 bits at PLACE, STRIDE of them a sample, labels of a byte at LABELS
+//   read OFFSET MASK VALUE         read a register: the bits in MASK must equal VALUE's
+//   poll OFFSET MASK VALUE         the same, read until equal
+//   memory PLACE BYTES WHAT        BYTES bytes at PLACE of the job's memory must equal the next words of
+//                                  data/expected.hex
+//   correct PLACE LABELS SAMPLES CLASSES STRIDE RIGHT  RIGHT of SAMPLES samples have the largest logit at the label:
+//                                  logits of 32 bits at PLACE, STRIDE per sample, labels of a byte at LABELS
 //
 // All numbers are hexadecimal. data/memory.hex is the job's memory before the first stage. Arguments of the simulation:
 // +data=FOLDER +latency=CYCLES +stall=PERCENT +seed=NUMBER +limit=CYCLES (of a wait) +waves (tb.vcd).
@@ -19,13 +21,13 @@
 `timescale 1ns / 1ps
 
 module tb #(
-    parameter integer WORDS = @WORDS@,  // of the job's memory
-    parameter integer EXPECTED = @EXPECTED@,  // in data/expected.hex, at most
-    parameter integer IMAGE = @IMAGE@  // in data/memory.hex
+    parameter integer WORDS = @WORDS@,  // words of the job's memory
+    parameter integer EXPECTED = @EXPECTED@,  // most words of data/expected.hex
+    parameter integer IMAGE = @IMAGE@  // words of data/memory.hex
 );
   localparam integer PORTS = @PORTS@, ID = @ID@, DATA = @DATA@, OFFSETS = @OFFSETS@;
   localparam integer BYTES = DATA / 8, SHIFT = $clog2(BYTES), INDEX = WORDS > 1 ? $clog2(WORDS) : 1;
-  localparam [63:0] BASE = 64'h@BASE@;  // byte address of the job's memory: any in which the core's address bits suffice
+  localparam [63:0] BASE = 64'h@BASE@;  // byte address of the job's memory: any within the core's address bits
   localparam real PERIOD = 10.0;
 
   reg aclk = 0, aresetn = 0;
@@ -98,7 +100,7 @@ module tb #(
     end
   endtask
 
-  // The host moves its pins while the clock falls, so that they are at rest when it rises, in any simulator.
+  // The host changes its pins at falling edges, so that they are stable at rising edges in any simulator.
   task tick;
     begin
       @(negedge aclk);
@@ -171,7 +173,7 @@ module tb #(
     end
   endtask
 
-  // the first wrong byte of what the job should have written
+  // the first wrong byte of the job's results
   task compare_memory;
     begin
       for (number = 0; number < size; number = number + {32'd0, BYTES}) begin
@@ -188,7 +190,7 @@ module tb #(
     end
   endtask
 
-  // samples whose largest logit, of equal ones the first, is that of their label
+  // samples with the largest logit, the first of equal logits, at the label
   task count_correct(input [31:0] logits, input [31:0] labels, input [31:0] samples, input [31:0] classes,
                      input [31:0] stride, input [31:0] golden_right);
     reg [31:0] right, sample, one, best;

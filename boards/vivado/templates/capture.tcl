@@ -1,9 +1,9 @@
-# Arm the logic analyser of a design of `fabtune package --debug`, and write what it stores: updates of parameters.
+# Arm the logic analyser of a design of `fabtune package --debug`, and write the captured updates of parameters.
 #   vivado -mode batch -source capture.tcl                      waits 10 minutes at most
-#   vivado -mode batch -source capture.tcl -tclargs 512 60      so many samples, a power of two, and minutes
-# Run the self-test on the board once this says that it waits: it fills the capture. The result is capture.csv beside
-# this file; `fabtune compare` with the core and its settings says whether it is golden's. The board is connected by
-# JTAG, and its bitstream is the one of this package.
+#   vivado -mode batch -source capture.tcl -tclargs 512 60      number of samples, a power of two, and minutes
+# Run the self-test on the board once this script says that it waits: the self-test fills the capture. The result is
+# capture.csv in this folder; `fabtune compare` with the core and its settings compares the capture with golden. The
+# board is connected by JTAG and runs this package's bitstream.
 
 set here [file dirname [file normalize [info script]]]
 set minutes 10
@@ -47,8 +47,8 @@ set done [probe $analyser monitor_done]
 set width [get_property WIDTH $valid]
 set nothing ${width}'b[string repeat 0 $width]
 
-# from the first write on it stores the samples with a write, and those with the end of an update; with such a condition
-# the trigger has to be the first sample
+# from the first write on the analyser stores samples with a write or with the end of an update; with a storage
+# condition the trigger must be the first sample
 set_property CONTROL.DATA_DEPTH $samples $analyser
 set_property CONTROL.WINDOW_COUNT 1 $analyser
 set_property CONTROL.TRIGGER_POSITION 0 $analyser

@@ -1,6 +1,6 @@
 # Package the core with Vivado itself, as an alternative to the component.xml in ../ip.
-#   vivado -mode batch -source package_ip.tcl                    into the folder packaged_ip/ beside this file
-# Interfaces are those that Vivado infers from the ports; registers, parameters and the page are added here.
+#   vivado -mode batch -source package_ip.tcl                    into packaged_ip/ in this folder
+# Vivado infers the interfaces from the ports; registers, parameters and the page are added here.
 
 set here [file dirname [file normalize [info script]]]
 set folder [file join $here packaged_ip]
@@ -26,7 +26,7 @@ set_property display_name "fabtune $name" $packaged
 set_property description $summary $packaged
 set_property supported_families {zynquplus Production} $packaged
 
-# the clock has them from the Verilog's attributes already; here is what else the IP has, each once
+# the clock's parameters come from the Verilog's attributes; the IP's other parameters follow, each once
 set clock [ipx::get_bus_interfaces aclk -of_objects $packaged]
 if {[llength [ipx::get_bus_parameters -quiet ASSOCIATED_BUSIF -of_objects $clock]] > 0} {
     ipx::remove_bus_parameter ASSOCIATED_BUSIF $clock

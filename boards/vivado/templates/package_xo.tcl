@@ -1,8 +1,8 @@
 # Package the core as a kernel for v++, which a host drives through its registers.
-#   vivado -mode batch -source package_xo.tcl                    writes the .xo file beside this file
+#   vivado -mode batch -source package_xo.tcl                    writes the .xo file into this folder
 # Link it with: v++ --link --target hw --platform PLATFORM --config link.cfg *.xo
-# The kernel is the IP of ../ip, copied to kernel_ip/ beside this file, with what v++ asks for: the properties of a
-# kernel, and each address as one register of 64 bits that names the interface behind which its memory is.
+# The kernel is the IP of ../ip, copied to kernel_ip/ in this folder, with the additions for v++: the properties of a
+# kernel, and each address as a register of 64 bits that names the memory's interface.
 
 set here [file dirname [file normalize [info script]]]
 set kernel [file join $here $top.xo]

@@ -1,6 +1,6 @@
-# Estimate the power of the core with the activity of a simulated job at its ports; Vivado carries it on to the inside.
+# Estimate the power of the core with the activity of a simulated job; Vivado propagates the activity inside.
 #   vivado -mode batch -source power.tcl -tclargs CHECKPOINT     of the core out of context: reports/TOP_route.dcp
-# The report is CHECKPOINT's name with _power.rpt, beside it.
+# The report is in CHECKPOINT's folder, with CHECKPOINT's name and _power.rpt.
 
 if {![info exists checkpoint]} {
     if {![info exists argv] || [llength $argv] != 1} {

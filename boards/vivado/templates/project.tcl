@@ -1,5 +1,5 @@
 # Create a Vivado project for the board.
-#   vivado -mode batch -source project.tcl                       in the folder vivado/ beside this file
+#   vivado -mode batch -source project.tcl                       into vivado/ in this folder
 #   vivado -mode batch -source project.tcl -tclargs FOLDER       elsewhere
 # A core with AXI4-Stream ports is put into a block design with the processor as its clock and reset; connect its
 # streams there. (For a core with registers `fabtune package` writes a whole system.)
@@ -21,7 +21,7 @@ if {!$with_board} {
 
 # these commands take lists of files: a bare path would be split at its spaces
 foreach file $sources { add_files -norecurse [list [file join $here $file]] }
-# the board's pins wait, disabled, for a top module that has ports of their names
+# the board's pins are disabled until a top module has ports of their names
 add_files -fileset constrs_1 -norecurse [list [file join $here $pins]]
 set_property is_enabled false [get_files [list [file join $here $pins]]]
 
@@ -34,7 +34,7 @@ if {$core} {
         apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e \
             -config {apply_board_preset "1"} $processor
     }
-    # a preset may open bus masters whose clocks would be left open
+    # a preset may enable bus masters whose clocks would stay unconnected
     set_property -dict [list \
         CONFIG.PSU__FPGA_PL0_ENABLE 1 \
         CONFIG.PSU__CRL_APB__PL0_REF_CTRL__SRCSEL $pll \

@@ -1,5 +1,5 @@
-# Set the board of the project; return 0 where its files are not installed. They come with Vivado or from its store; an
-# older or newer version of them serves as well.
+# Set the board of the project; return 0 if the board's files are not installed. The files come with Vivado or from its
+# store; any version serves.
 proc set_board {board board_part board_connections} {
     set installed [get_board_parts -quiet $board_part]
     if {[llength $installed] == 0} {

@@ -1,7 +1,7 @@
-# Synthesise the block on its own, for its size and its speed; it needs no pins.
+# Synthesise the block out of context, for size and speed; no pins are needed.
 #   vivado -mode batch -source synth_ooc.tcl                     synthesis and logic optimisation
 #   vivado -mode batch -source synth_ooc.tcl -tclargs route      up to the step `place` or `route`
-# Reports and checkpoints go to reports/ beside this file. The exit status is 1 if the clock is not met after the last
+# Reports and checkpoints go to reports/ in this folder. The exit status is 1 if the clock is not met after the last
 # step.
 
 set here [file dirname [file normalize [info script]]]
@@ -29,7 +29,7 @@ foreach file $sources { read_verilog [list [file join $here $file]] }
 read_xdc -mode out_of_context [list [file join $here $constraints]]
 
 synth_design -mode out_of_context -top $top -part $part
-# the clock comes from a buffer outside the block; without a place for it Vivado takes the skew for zero
+# the clock comes from a buffer outside the block; without the buffer's location Vivado assumes zero skew
 set buffer [lindex [lsort -dictionary [get_sites -quiet BUFGCE_X*]] 0]
 if {$buffer ne ""} { set_property HD.CLK_SRC $buffer [get_ports $clock] }
 opt_design
@@ -44,7 +44,7 @@ if {$last >= 2} {
     report route
 }
 
-# hold is the router's work: before it, a hold slack says nothing
+# the router fixes hold: before routing a hold slack means nothing
 set checks {setup}
 if {$last >= 2} { lappend checks hold }
 foreach check $checks {

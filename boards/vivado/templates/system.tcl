@@ -1,8 +1,8 @@
 # Create a Vivado project with the core in a block design: processor, clock, registers, memory, interrupt.
-#   vivado -mode batch -source system.tcl                        the project, in the folder vivado/ beside this file
+#   vivado -mode batch -source system.tcl                        the project, into vivado/ in this folder
 #   vivado -mode batch -source system.tcl -tclargs build         and its bitstream, hardware description and platform
 #   vivado -mode batch -source system.tcl -tclargs build pynq    the same with the interrupt as PYNQ finds it
-# The IP is read from ../ip. Vivado 2023.2 or later; no version of any IP is asked for.
+# The IP is read from ../ip. Vivado 2023.2 or later; the script names no IP version.
 
 set here [file dirname [file normalize [info script]]]
 set folder [file join $here vivado]
@@ -33,7 +33,7 @@ create_bd_design system
 set core [create_bd_cell -type ip -vlnv $vlnv core]
 set processor [create_bd_cell -type ip -vlnv xilinx.com:ip:zynq_ultra_ps_e processor]
 apply_bd_automation -rule xilinx.com:bd_rule:zynq_ultra_ps_e -config {apply_board_preset "1"} $processor
-# registers through HPM0_FPD; each memory port of the core has a high-performance port of 128 bits for itself
+# registers through HPM0_FPD; each memory port of the core has a separate high-performance port of 128 bits
 set_property -dict [list \
     CONFIG.PSU__FPGA_PL0_ENABLE 1 \
     CONFIG.PSU__CRL_APB__PL0_REF_CTRL__SRCSEL $pll \
@@ -47,7 +47,7 @@ set_property -dict [list \
     CONFIG.PSU__SAXIGP2__DATA_WIDTH 128 \
     CONFIG.PSU__USE__IRQ0 1 \
 ] $processor
-# HP1 and HP2 share a port of the memory controller, so that HP2 is the last one to be taken.
+# HP1 and HP2 share a port of the memory controller, so HP2 is used last.
 # HP0 to HP3 are GP2 to GP5 here
 set ports [lrange {0 1 3 2} 0 [expr {$managers - 1}]]
 foreach hp [lrange $ports 1 end] {
@@ -71,8 +71,8 @@ for {set port 0} {$port < $managers} {incr port} {
     lappend clocked memory$port/aclk processor/saxihp${hp}_fpd_aclk
     lappend resets memory$port/aresetn
 }
-# line 0 of pl_ps_irq0 (GIC 121, SPI 89) is the only one that PYNQ's images have a device for, and it asks for a
-# controller on it; elsewhere it is the core's own
+# PYNQ's images have a device only for line 0 of pl_ps_irq0 (GIC 121, SPI 89), and expect a controller there; elsewhere
+# the line is the core's interrupt
 set line core/interrupt
 if {$pynq} {
     create_bd_cell -type ip -vlnv xilinx.com:ip:axi_intc interrupts
@@ -84,7 +84,7 @@ if {$pynq} {
     set line interrupts/irq
 }
 connect_bd_net [get_bd_pins $line] [get_bd_pins processor/pl_ps_irq0]
-# --debug: a logic analyser on the monitor's pins, which stores what capture.tcl asks for
+# --debug: a logic analyser on the monitor's pins, which stores the samples selected by capture.tcl
 if {[llength $probes]} {
     create_bd_cell -type ip -vlnv xilinx.com:ip:ila analyser
     set values [list \
@@ -109,7 +109,7 @@ assign_bd_address -offset $registers_at -range 4K [get_bd_addr_segs core/s_axi_c
 assign_bd_address
 validate_bd_design
 save_bd_design
-# the clock is a PLL divided by integers, so it is seldom the one asked for
+# the clock is a PLL divided by integers, so its rate is seldom the requested one
 set hertz [get_property CONFIG.FREQ_HZ [get_bd_pins processor/pl_clk0]]
 if {![string is double -strict $hertz] || abs($hertz - 1e6 * $mhz) > 1e3 * $mhz} {
     puts "ERROR: pl_clk0 has $hertz Hz and not the $mhz MHz of this package: the PLL $pll of this project has another\
@@ -148,7 +148,7 @@ if {$build} {
     }
     set description [lindex [glob [file join $folder *.gen sources_1 bd system hw_handoff system.hwh]] 0]
     file copy -force $description [file join $out $top.hwh]
-    # for the device tree and the self-test, which linux/Makefile makes, and for the driver for PYNQ
+    # for linux/Makefile's device tree and self-test, and for the driver for PYNQ
     set clock [open [file join $out $top.clock] w]
     puts $clock [expr {round($hertz)}]
     close $clock
