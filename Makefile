@@ -79,6 +79,7 @@ style: $(INSTALLED) $(TCLINT)
 	$(TCLINT) boards tests
 	$(BIN)/ruff format --check .
 	$(BIN)/python docs/sentences.py README.md CONTRIBUTING.md CHANGELOG.md docs
+	$(BIN)/python docs/words.py
 
 types: $(INSTALLED)
 	mkdir -p build/typing && ln -sfn ../.. build/typing/fabtune
