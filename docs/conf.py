@@ -27,13 +27,10 @@ FINE_TUNING = (
     "delta",
     "results",
     "sparse",
-    "few-shot",
     "transformers",
-    "transformer-tuning",
     "stream-cost",
     "stream-program",
     "federated",
-    "federated-text",
 )
 
 project = "fabtune"
@@ -88,6 +85,8 @@ ONLY_HERE = {
     root_doc: toctree(
         "Start",
         "docs/your-network",
+        "docs/your-language-model",
+        "docs/papers",
         "docs/commands",
         "docs/architecture",
         "docs/mapping",
@@ -106,6 +105,7 @@ ONLY_HERE = {
         "docs/verilog",
         "docs/boards",
         "docs/own-test-bench",
+        "docs/golden-core",
         "docs/estimate",
         "docs/activity",
         "docs/sweep",
