@@ -195,7 +195,7 @@ def _export(module: nn.Module, input_shape: Shape, name: str) -> ExportedProgram
         place = _place_of_error(error) or name
         raise UserError(
             f"{place}: cannot be exported, as it decides by values of tensors, or is not of tensors:"
-            " {first_line(error)}"
+            f" {first_line(error)}"
         ) from error
 
 
