@@ -28,8 +28,7 @@ FINE_TUNING = (
     "results",
     "sparse",
     "transformers",
-    "stream-cost",
-    "stream-program",
+    "stream",
     "federated",
 )
 
