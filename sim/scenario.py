@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..golden.block import Spec, Words
@@ -13,12 +15,15 @@ from .stimulus import two_jobs
 def scenario(spec: Spec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Phases of a block's bench, with about `words` words each.
 
-    From the bench module's ``scenario(spec, rng, words)``; if it only has ``stimulus``, two jobs (`two_jobs`).
+    From the bench module's ``scenario(spec, rng, words)``; if it only has ``stimulus``, two jobs (`two_jobs`), the
+    first in the spec's `latency` and a cycle per word.
     """
     if module_scenario := spec.part("sim", "tb_{name}", "scenario"):
         phases: list[Phase] = module_scenario(spec, rng, words)
         return phases
-    return two_jobs(spec, rng, words, stimulus)
+    first, second = two_jobs(spec, rng, words, stimulus)
+    longest = max(len(column) for columns in first.expected.values() for column in columns.values())
+    return [replace(first, cycles=spec.latency + longest), second]
 
 
 def stimulus(spec: Spec, rng: np.random.Generator, words: int) -> dict[str, Words]:

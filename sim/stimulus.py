@@ -12,6 +12,8 @@ from ..golden.fixed import Q4_12, Q8_16, Integers
 from .phase import Phase
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
+ALL = 1 << 40
+"""More output words than any job has."""
 
 
 def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[int]:
@@ -62,17 +64,22 @@ def two_jobs(
     words: int,
     stimulus: Callable[[AnySpec, np.random.Generator, int], dict[str, Words]],
 ) -> list[Phase]:
-    """A job after reset, then a second job without a reset, with about `words` output words each.
+    """A job after reset, then a second job without a reset.
 
-    The spec's `run` gives the expected words, its `latency` the cycles of the first job. `stimulus` is the random input
-    of a job; it is empty for a source.
+    `stimulus` gives the random input of a job, about `words` words; all words that follow from it are expected. It is
+    empty for a source, which gives `words` words.
     """
     first, second = stimulus(spec, rng, words), stimulus(spec, rng, words)
-    before, both = spec.run(first, words), spec.run(joined([first, second]), 2 * words)
+    fed = bool(first)
+    before = spec.run(first, ALL if fed else words)
+    both = spec.run(joined([first, second]), ALL if fed else 2 * words)
     after = {
         port: {name: both[port][name][len(column) :] for name, column in columns.items()}
         for port, columns in before.items()
     }
-    cycles = spec.latency + max(len(column) for columns in before.values() for column in columns.values())
-    fed = bool(first)
-    return [Phase(first, before, reset=True, cycles=cycles, quiet=fed), Phase(second, after, quiet=fed)]
+    return [Phase(first, before, reset=True, quiet=fed), Phase(second, after, quiet=fed)]
+
+
+def whole_job(spec: Spec, inputs: dict[str, Words], cycles: int | None = None, reset: bool = True) -> Phase:
+    """A job after reset, with all words that follow from its inputs."""
+    return Phase(inputs, spec.run(inputs, ALL), reset=reset, cycles=cycles, quiet=True)

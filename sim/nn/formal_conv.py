@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from ...golden.nn.conv import ConvSpec
-from ..formal.checker import Checker
 from . import layer_block
 
 SPEC = ConvSpec(channels=1, height=2, width=2, outputs=2, kernel=(1,), padding=(0,), pool=(2,), lanes=16, columns=2)
 CUT = layer_block.CUT
 LARGE = True
-
-
-def check(checker: Checker, spec: ConvSpec) -> None:
-    layer_block.layer_rules(checker, spec)
+check = layer_block.layer_rules

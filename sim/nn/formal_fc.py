@@ -6,13 +6,9 @@ Five inputs take two beats, the second incomplete; three outputs take two groups
 from __future__ import annotations
 
 from ...golden.nn.fc import FcSpec
-from ..formal.checker import Checker
 from . import layer_block
 
 SPEC = FcSpec(inputs=5, outputs=3, lanes=16, columns=2)
 CUT = layer_block.CUT
 LARGE = True
-
-
-def check(checker: Checker, spec: FcSpec) -> None:
-    layer_block.layer_rules(checker, spec)
+check = layer_block.layer_rules

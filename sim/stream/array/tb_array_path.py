@@ -76,5 +76,4 @@ def stimulus(spec: ArrayPathSpec, rng: np.random.Generator, words: int) -> dict[
 
 
 def scenario(spec: ArrayPathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    jobs = two_jobs(spec, rng, 16 * words, lambda *_: stimulus(spec, rng, words))
-    return [Phase(job.inputs, job.expected, reset=job.reset, quiet=job.quiet) for job in jobs]
+    return two_jobs(spec, rng, words, stimulus)

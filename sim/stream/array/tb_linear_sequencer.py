@@ -9,7 +9,7 @@ import numpy as np
 from ....golden.block import Words, joined
 from ....golden.stream.array.linear_sequencer import LinearOperation, LinearSequencerSpec
 from ...phase import Phase
-from ...stimulus import two_jobs
+from ...stimulus import two_jobs, whole_job
 
 
 def _layer(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
@@ -48,11 +48,10 @@ def stimulus(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) ->
 
 def scenario(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs. The first takes at most two cycles a layer beyond its reads: no unnecessary stall."""
-    jobs = [_layer(spec, rng, words) for _ in range(2)]
-    first, second = two_jobs(spec, rng, 64 * words, lambda *_: jobs.pop(0))
+    first, second = two_jobs(spec, rng, words, _layer)
     reads = len(first.expected["rows_read"]["row"])
     more = joined([second.inputs, stimulus(spec, rng, words)])
     return [
         replace(first, cycles=None if reads < 2 else reads + 2),
-        Phase(more, spec.run(more, 64 * words), reset=True, quiet=True),
+        whole_job(spec, more),
     ]

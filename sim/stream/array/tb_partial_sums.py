@@ -56,7 +56,6 @@ def scenario(spec: PartialSumsSpec, rng: np.random.Generator, words: int) -> lis
     least = _groups(spec, rng, [(min(TOTAL.minimum // SUM.minimum, words // 8), 1)])
     least["i"]["sum"][...] = SUM.minimum
     jobs = iter((_groups(spec, rng, regular), joined([least, _groups(spec, rng, any_size)])))
-    outputs = spec.parts * max(sum(size for _, size in sizes) for sizes in (regular, [*any_size, (1, 1)]))
-    first, second = two_jobs(spec, rng, outputs, lambda *_: next(jobs))
+    first, second = two_jobs(spec, rng, words, lambda *_: next(jobs))
     taken, last = sum(tiles * size for tiles, size in regular), regular[-1][1]
     return [replace(first, cycles=taken - last + spec.latency + last * spec.parts), second]

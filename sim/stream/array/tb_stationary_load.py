@@ -46,5 +46,5 @@ def scenario(spec: StationaryLoadSpec, rng: np.random.Generator, words: int) -> 
         joined([_tile(spec, rng, turn) for turn in turns])
         for turns in ([True] * tiles, (rng.random(tiles) < 0.5).tolist())
     )
-    first, second = two_jobs(spec, rng, tiles * spec.beats, lambda *_: next(jobs))
+    first, second = two_jobs(spec, rng, words, lambda *_: next(jobs))
     return [replace(first, cycles=_cycles(spec, tiles)), second]

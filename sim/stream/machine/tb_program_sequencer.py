@@ -189,8 +189,4 @@ def _ending(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
 
 def scenario(spec: ProgramSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs without expected cycles: these depend on the checks that each program passes."""
-
-    def job(spec: ProgramSequencerSpec, rng: np.random.Generator, most: int) -> dict[str, Words]:
-        return stimulus(spec, rng, words)
-
-    return [replace(phase, cycles=None) for phase in two_jobs(spec, rng, 1 << 20, job)]
+    return two_jobs(spec, rng, words, stimulus)

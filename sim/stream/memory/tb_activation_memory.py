@@ -8,8 +8,7 @@ from ....golden.block import Field, Words, joined
 from ....golden.fixed import Integers
 from ....golden.stream.memory.activation_memory import READERS, ActivationMemorySpec
 from ...phase import Phase
-
-_ENDLESS = 1 << 62
+from ...stimulus import ALL
 
 
 def _fields(rng: np.random.Generator, words: int, *fields: Field) -> Words:
@@ -73,9 +72,7 @@ def scenario(spec: ActivationMemorySpec, rng: np.random.Generator, words: int) -
     none = {name: column[:0] for name, column in first.items()}
     # reads see only writes of earlier phases: within a phase their order is undefined
     written = joined([{"write": first}, {"write": second}])
-    results = [
-        spec.run({"write": known} | batch, _ENDLESS) for known, batch in ((first, reads), (written["write"], more))
-    ]
+    results = [spec.run({"write": known} | batch, ALL) for known, batch in ((first, reads), (written["write"], more))]
     cycles = [read_cycles(batch) + spec.latency for batch in (reads, more)]
     return [
         Phase({"write": first} | empty, reset=True, cycles=len(first["address"]), quiet=True),

@@ -11,8 +11,7 @@ from ....golden.fixed import Q8_16
 from ....golden.stream.memory.sample_loader import UNIT, SampleLoaderSpec, Status
 from ....golden.stream.memory.samples import ROW, ROW_BEATS, token_rows
 from ...phase import Phase
-
-_ENDLESS = 1 << 62
+from ...stimulus import two_jobs
 
 
 def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, words: int) -> dict[str, Words]:
@@ -61,6 +60,6 @@ def _cycles(spec: SampleLoaderSpec, operations: Words) -> int:
 
 def scenario(spec: SampleLoaderSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs; the first has an exact cycle count if the loader keeps up with the beats."""
-    phases = [Phase(job, spec.run(job, _ENDLESS), quiet=True) for job in (_job(spec, rng, words) for _ in "12")]
-    cycles = _cycles(spec, phases[0].inputs["operation"]) if spec.columns >= UNIT else None
-    return [replace(phases[0], reset=True, cycles=cycles), phases[1]]
+    first, second = two_jobs(spec, rng, words, _job)
+    cycles = _cycles(spec, first.inputs["operation"]) if spec.columns >= UNIT else None
+    return [replace(first, cycles=cycles), second]

@@ -9,8 +9,7 @@ from ....golden.fixed import Q8_16
 from ....golden.stream.softmax.attention_sequencer import AttentionOperation, AttentionSequencerSpec
 from ....golden.stream.softmax.attention_softmax import FRACTIONS, REPEATS
 from ...phase import Phase
-
-_ENDLESS = 1 << 62
+from ...stimulus import whole_job
 
 
 def stimulus(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
@@ -79,7 +78,4 @@ def scenario(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int)
     """Two jobs, the second without a reset and with a very wide head."""
     first, second = (stimulus(spec, rng, words) for _ in range(2))
     second = joined([second, _wide(spec, rng, words)])
-    return [
-        Phase(first, spec.run(first, _ENDLESS), reset=True, quiet=True),
-        Phase(second, spec.run(second, _ENDLESS), quiet=True),
-    ]
+    return [whole_job(spec, first), whole_job(spec, second, reset=False)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ....golden.block import Words, joined
@@ -10,8 +12,7 @@ from ....golden.stream.attention import SUM
 from ....golden.stream.forward import SHIFT
 from ....golden.stream.softmax.attention_softmax import FRACTIONS, AttentionSoftmaxSpec
 from ...phase import Phase
-
-_ENDLESS = 1 << 62
+from ...stimulus import two_jobs
 
 
 def stimulus(spec: AttentionSoftmaxSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
@@ -76,9 +77,5 @@ def _scores(rng: np.random.Generator, count: int, unit: int, kind: int) -> Integ
 
 def scenario(spec: AttentionSoftmaxSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs, the second without a reset; exact cycles of the first, with overlapping blocks."""
-    first, second = (stimulus(spec, rng, words) for _ in range(2))
-    cycles = spec.cycles(spec.operations(first["operation"]))
-    return [
-        Phase(first, spec.run(first, _ENDLESS), reset=True, cycles=cycles, quiet=True),
-        Phase(second, spec.run(second, _ENDLESS), quiet=True),
-    ]
+    first, second = two_jobs(spec, rng, words, stimulus)
+    return [replace(first, cycles=spec.cycles(spec.operations(first.inputs["operation"]))), second]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ....golden.block import Words, joined, last_flags, packets_of
@@ -10,8 +12,7 @@ from ....golden.stream.attention import Q6_12, weights
 from ....golden.stream.forward import SHIFT
 from ....golden.stream.softmax.context_scale import ContextScaleSpec
 from ...phase import Phase
-
-_ENDLESS = 1 << 62
+from ...stimulus import two_jobs
 
 
 def stimulus(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
@@ -51,9 +52,6 @@ def _block(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> dict
 
 def scenario(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs, the second without a reset; exact cycles of the first."""
-    first, second = (stimulus(spec, rng, words) for _ in range(2))
-    lengths = ([end - start for start, end in packets_of(first[name]["last"])] for name in ("inverse", "i"))
-    return [
-        Phase(first, spec.run(first, _ENDLESS), reset=True, cycles=spec.cycles(*lengths), quiet=True),
-        Phase(second, spec.run(second, _ENDLESS), quiet=True),
-    ]
+    first, second = two_jobs(spec, rng, words, stimulus)
+    lengths = ([end - start for start, end in packets_of(first.inputs[name]["last"])] for name in ("inverse", "i"))
+    return [replace(first, cycles=spec.cycles(*lengths)), second]

@@ -12,10 +12,7 @@ from ....golden.fixed import Q8_16, Integers
 from ....golden.stream.norms import Q11_16, Norm
 from ....golden.stream.values.layer_norm import FACTOR_BITS, VALUES, LayerNormSpec
 from ...phase import Phase
-from ...stimulus import two_jobs
-
-_ALL = 1 << 40
-"""Larger than the word count of any job."""
+from ...stimulus import two_jobs, whole_job
 
 
 def stimulus(spec: LayerNormSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
@@ -109,12 +106,10 @@ def _biases(rng: np.random.Generator, count: int, fraction: int) -> Integers:
 
 def scenario(spec: LayerNormSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs of many operations; then short rows and long rows with exact cycles."""
-    jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
-    first = spec.cycles(jobs[0].inputs["operation"])
-    phases = [replace(phase, cycles=cycles) for phase, cycles in zip(jobs, (first, None), strict=True)]
+    first, second = two_jobs(spec, rng, words, stimulus)
+    phases = [replace(first, cycles=spec.cycles(first.inputs["operation"])), second]
     for features in (min(3, spec.features), spec.features):
         rows = max(2, words // 4 // -(-features // spec.lanes))
         inputs = operation(spec, rng, features, rows, many=True)
-        cycles = spec.cycles(inputs["operation"])
-        phases.append(Phase(inputs, spec.run(inputs, _ALL), reset=True, cycles=cycles, quiet=True))
+        phases.append(whole_job(spec, inputs, spec.cycles(inputs["operation"])))
     return phases

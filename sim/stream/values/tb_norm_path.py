@@ -12,9 +12,6 @@ from ...stimulus import two_jobs
 from ..memory.chunk_places import places
 from .tb_layer_norm import operation
 
-_ALL = 1 << 40
-"""Larger than the word count of any job."""
-
 
 def _norm(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     features = int(rng.choice([1, spec.columns, spec.columns + 1, min(5 * spec.columns, spec.features)]))
@@ -42,5 +39,4 @@ def stimulus(spec: NormPathSpec, rng: np.random.Generator, words: int) -> dict[s
 
 
 def scenario(spec: NormPathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
-    return [Phase(job.inputs, job.expected, reset=job.reset, quiet=True) for job in jobs]
+    return two_jobs(spec, rng, words, stimulus)

@@ -15,9 +15,6 @@ from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
 from ..memory.chunk_places import places
 
-_ALL = 1 << 40
-"""Larger than the word count of any job."""
-
 
 def stimulus(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     """Operations of about 8 `words` cycles: each kind once, then random kinds; the first has a single feature."""
@@ -93,6 +90,5 @@ def _row(rng: np.random.Generator, count: int) -> Integers:
 
 def scenario(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs, the second without a reset; exact cycles of the first."""
-    jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
-    cycles = spec.cycles(jobs[0].inputs)
-    return [replace(phase, cycles=count) for phase, count in zip(jobs, (cycles, None), strict=True)]
+    first, second = two_jobs(spec, rng, words, stimulus)
+    return [replace(first, cycles=spec.cycles(first.inputs)), second]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ....golden.block import Words, joined
@@ -12,11 +10,8 @@ from ....golden.stream.attention import HALVES, Q6_12, ROTATION
 from ....golden.stream.values.chunk_unit import operations_of
 from ....golden.stream.values.rotary import LEAST_COLUMNS, TURN_LANES, RotarySpec
 from ...phase import Phase
-from ...stimulus import random_lengths, two_jobs
+from ...stimulus import random_lengths, two_jobs, whole_job
 from ..memory.chunk_places import places
-
-_ALL = 1 << 40
-"""Larger than the word count of any job."""
 
 
 def stimulus(spec: RotarySpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
@@ -98,9 +93,7 @@ def _nearly_ties(
 
 def scenario(spec: RotarySpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs, the second without a reset; then a sentence on each side, with exact cycles."""
-    jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
-    tokens = min(5, spec.longest)
+    jobs, tokens = two_jobs(spec, rng, words, stimulus), min(5, spec.longest)
     whole = operation(spec, rng, (2, 1, spec.width), tokens, [tokens])
     cycles = spec.cycles(operations_of(whole["operation"])[0], 2 * tokens) if spec.columns >= LEAST_COLUMNS else None
-    last = Phase(whole, spec.run(whole, _ALL), reset=True, cycles=cycles, quiet=True)
-    return [*(replace(phase, cycles=None) for phase in jobs), last]
+    return [*jobs, whole_job(spec, whole, cycles)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ....golden.block import Words, joined, last_flags, rows_of
@@ -16,11 +14,9 @@ from ....golden.stream.values.requantize import FORMATS, SUM
 from ....golden.stream.values.value_operation import KINDS, Operation, Settings, settings
 from ....golden.stream.values.value_path import VALUES, ValuePathSpec
 from ...phase import Phase
-from ...stimulus import random_lengths, two_jobs
+from ...stimulus import random_lengths, two_jobs, whole_job
 from ..memory.chunk_places import places
 
-_ALL = 1 << 40
-"""Larger than the word count of any job."""
 _WIDE = FORMATS.index(Q11_16)
 
 
@@ -121,12 +117,10 @@ def _operands(spec: ValuePathSpec, rng: np.random.Generator, job: Operation, cho
 
 def scenario(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs of many operations; then many rows of each kind with exact cycles."""
-    jobs = two_jobs(spec, rng, _ALL, lambda spec, rng, _: stimulus(spec, rng, words))
-    phases = [replace(phase, cycles=None) for phase in jobs]
+    phases = two_jobs(spec, rng, words, stimulus)
     rows = min(spec.longest, words // 4)
     for kind, join in zip((*KINDS, Kind.LINEAR), (Join.NONE, *(Join.ADD,) * len(KINDS)), strict=True):
         inputs = operation(spec, rng, kind, spec.columns + 1, rows, join)
         job = rows_of(inputs["operation"], Operation)[0]
-        cycles = None if kind == Kind.POSITIONS else spec.cycles(job)
-        phases.append(Phase(inputs, spec.run(inputs, _ALL), reset=True, cycles=cycles, quiet=True))
+        phases.append(whole_job(spec, inputs, None if kind == Kind.POSITIONS else spec.cycles(job)))
     return phases

@@ -13,9 +13,6 @@ from ....golden.stream.weights.tile_dequant import BEAT_VALUES, MATRICES, Beats,
 from ...phase import Phase
 from ...stimulus import two_jobs
 
-MOST = 100
-"""Above the number of weight words from one beat, and from the excess of any tensor."""
-
 
 def stimulus(spec: TileDequantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     remaining, tensors = words, list[Beats]()
@@ -46,5 +43,4 @@ def random_beats(rng: np.random.Generator, beats: int) -> Integers:
 
 def scenario(spec: TileDequantSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs with exact cycles: a beat of codes a cycle, or as many cycles as the lanes need."""
-    jobs = two_jobs(spec, rng, MOST * words, lambda spec, rng, words: stimulus(spec, rng, words // MOST))
-    return [replace(phase, cycles=spec.cycles(phase.inputs)) for phase in jobs]
+    return [replace(phase, cycles=spec.cycles(phase.inputs)) for phase in two_jobs(spec, rng, words, stimulus)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from ....golden.block import Words
@@ -67,8 +65,4 @@ def stimulus(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> dict
 
 def scenario(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs without expected cycles."""
-
-    def job(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> dict[str, Words]:
-        return stimulus(spec, rng, words)
-
-    return [replace(phase, cycles=None) for phase in two_jobs(spec, rng, 1 << 20, job)]
+    return two_jobs(spec, rng, words, stimulus)

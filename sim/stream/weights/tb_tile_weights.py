@@ -11,6 +11,7 @@ from ....golden.stream.frozen_base import BLOCK, WEIGHT
 from ....golden.stream.weights.tile_dequant import MATRICES, TensorKind
 from ....golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, OffsetKind, Operation, TileWeightsSpec
 from ...phase import Phase
+from ...stimulus import whole_job
 from .tb_tile_dequant import random_beats, random_beats_of
 
 _MATRIX = (OffsetKind.NONE, OffsetKind.TILES, OffsetKind.CORRECTIONS)
@@ -84,6 +85,6 @@ def scenario(spec: TileWeightsSpec, rng: np.random.Generator, words: int) -> lis
     records = max(words * spec.lanes // (BLOCK * spec.width), 1)
     matrix = Operation(TensorKind.NF4, records, records, BLOCK // spec.lanes, OffsetKind.TILES)
     parts.append(tensor(spec, rng, matrix))
-    phases = [Phase(part, spec.run(part, 1 << 30), reset=not number, quiet=True) for number, part in enumerate(parts)]
+    phases = [whole_job(spec, part, reset=not number) for number, part in enumerate(parts)]
     cycles = spec.latency + len(phases[-1].expected["w"]["side"])
     return [*phases[:-1], replace(phases[-1], cycles=cycles if spec.keeps_up else None)]
