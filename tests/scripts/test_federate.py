@@ -136,7 +136,7 @@ def test_a_plot_that_is_there_is_kept(fabtune, tmp_path):
 
 
 def test_the_table_stands_beside_the_paper(monkeypatch):
-    """One trial, few rounds and one rate in this process; docs/federated.md has the figures."""
+    """One trial, few rounds and one rate in this process; docs/papers.md has the figures."""
     from fabtune.scripts.tables import fedspzo
 
     case = dataclasses.replace(fedspzo._CASES["digits"], budget=0.1, losses=(2.5, 0.0001), rates=((0.005,),) * 4)
@@ -160,7 +160,7 @@ def test_the_table_stands_beside_the_paper(monkeypatch):
 
 @pytest.mark.skipif("FABTUNE_DATA" not in os.environ, reason="needs the real data: set FABTUNE_DATA")
 def test_lenet_cut_behind_its_convolutions_takes_half_the_forward_work():
-    """Two seeds, each method at its best rate; docs/federated.md has the complete table."""
+    """Two seeds, each method at its best rate; docs/papers.md has the complete table."""
     from fabtune.scripts.tables import fedspzo
 
     target = 0.9

@@ -1,6 +1,6 @@
 """Zeroth-order methods and sources of perturbations by name, as on the command line.
 
-Default settings are the best of a search for each model, see docs/zo.md.
+Default settings are the best of a search for each model, see docs/papers.md.
 """
 
 from __future__ import annotations
