@@ -1,1 +1,1 @@
-"""Cores that a user instantiates, in RTL."""
+"""Cores for users, in RTL."""

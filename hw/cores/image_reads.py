@@ -1,4 +1,4 @@
-"""Image reads: the images of commands and the samples of a job, through one port to the memory."""
+"""Reads of command images and of samples through one memory port."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -16,15 +16,14 @@ class Image(NamedTuple):
     Parameters
     ----------
     command : IntEnum
-        The command.
     address : Value
-        Byte address of the image; stable from before the command to its end.
+        Byte address; stable from before the command to its end.
     beats : int or Value
-        Beats of the image; a value is as stable as `address`, and has no more bits than a command's.
+        Beats of the image. A value is as stable as `address` and at most as wide as a command's beat count.
     into : stream of beats
-        Where they go.
+        Destination.
     done : Value
-        The image is where it belongs; one cycle.
+        The destination has stored the image; one cycle.
     """
 
     command: IntEnum
@@ -35,14 +34,14 @@ class Image(NamedTuple):
 
     @property
     def most(self) -> int:
-        """Most beats that it can have."""
+        """Most beats of the image."""
         return self.beats if isinstance(self.beats, int) else (1 << len(self.beats)) - 1
 
 
 class ImageReads:
-    """Reads of a command's own image while `transferring`, and otherwise of samples.
+    """Reads the command's image while `transferring` is high, otherwise samples; a beat every other cycle.
 
-    A part of the trainer's module: its registers stand there. A beat is taken every other cycle.
+    Its registers belong to the trainer's module.
 
     Parameters
     ----------
@@ -58,13 +57,13 @@ class ImageReads:
     Attributes
     ----------
     transferring : Signal
-        The command's own image is read; set and cleared by the command's sequence.
+        The command's image is read; set and cleared by the trainer.
     requested : Signal
-        Read commands of the image are offered; set and cleared by the command's sequence.
+        Read commands of the image are offered; set and cleared by the trainer.
     accepted : Value
         The last read command of the image is accepted in this cycle.
     transferred : Signal
-        The image is where it belongs; one cycle.
+        The destination has stored the image; one cycle.
     """
 
     def __init__(
@@ -78,7 +77,7 @@ class ImageReads:
         self.accepted = port.command.ready & ~self._chunks.further
 
     def connect(self, m: Module, beats: stream.Interface) -> None:
-        """Connect the port to the images and to the stream that takes the beats of samples."""
+        """Connect the port to the images' destinations and to the sample stream `beats`."""
         image, chunks, selected = self._port, self._chunks, Signal(len(self._images))
         m.d.sync += [
             selected.eq(Cat(self.transferring & (self._command == each.command) for each in self._images)),
@@ -97,7 +96,7 @@ class ImageReads:
         ]
         receivers = [(each.into, selected[number]) for number, each in enumerate(self._images)]
         receivers.append((beats, ~self.transferring))
-        # ready is a register, as the paths through arbiter and reader are long: a beat every other cycle is enough
+        # a registered ready cuts the long paths through arbiter and reader; half the beats' rate is enough
         ready = Signal()
         m.d.comb += image.beats.ready.eq(ready)
         wanted = Cat(into.ready & chosen for into, chosen in receivers).any()
@@ -106,6 +105,6 @@ class ImageReads:
             m.d.comb += [into.valid.eq(image.beats.valid & ready & chosen), into.payload.eq(image.beats.payload)]
 
     def offer(self, m: Module) -> None:
-        """Offer the read commands of the image, or those of samples."""
-        # while an image is read there is no job, and so no sample
+        """Drive the valid of the port's read commands."""
+        # a command reads no samples while it reads its image
         m.d.comb += self._port.command.valid.eq(self.requested | self._samples.valid)

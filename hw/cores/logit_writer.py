@@ -1,4 +1,4 @@
-"""Logit writer: packs logits into beats of four and writes them, sample by sample."""
+"""Logit writer: packs logits into beats and writes them, sample by sample."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -14,12 +14,14 @@ PER_BEAT = 4
 
 
 class LogitWriter(wiring.Component):
-    """Takes one logit a cycle. Each sample has a write command of its own, given before its first logit is taken.
+    """Writes each sample's logits, four a beat; takes one logit a cycle.
+
+    Each sample has a write command, issued before its first logit is taken.
 
     Parameters
     ----------
     beats : int, optional
-        Beats of a sample: its classes, in whole beats. By default `sample_beats` says how many.
+        Beats of a sample: its classes, in whole beats. By default the input `sample_beats` has the number.
     address : int
         Bits of a byte address.
     logit : stream.Signature, optional
@@ -28,17 +30,17 @@ class LogitWriter(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        The next sample's logits go to `address`, those of later ones behind it. One cycle.
+        Write the next sample to `address`, later samples after it. One cycle.
     address : In, `address` bits
         Byte address, a multiple of a beat's 16 bytes.
     sample_beats : In, 16 bits, without `beats`
-        Beats of a sample; stays the same during a job.
+        Beats of a sample; stable during a job.
     i : In stream of `logit`
-        Logits, sign-extended to 32 bits in the beat; `last` with a sample's last one.
+        Logits, sign-extended to 32 bits in the beat; `last` with a sample's last logit.
     write : Out, `WritePort`
-        The commands and the beats; a sample's last beat is filled up with zeros.
+        Commands and beats; a sample's last beat is padded with zeros.
     empty : Out(1)
-        Nothing waits: all logits that were taken have been given to the memory.
+        The memory has accepted all beats of the logits taken so far.
     """
 
     def __init__(self, beats: int = 0, address: int = ADDRESS_BITS, logit: stream.Signature = LOGIT) -> None:

@@ -1,4 +1,4 @@
-"""Memory behind a core: AXI4 ports to the one outside, a cache RAM on the chip, and arbiters between requesters."""
+"""Memory system of a core: AXI4 ports, a cache RAM on the chip, and arbiters between requesters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,70 +21,69 @@ from ..primitives.fifo import Fifo
 from ..primitives.registers import data_register
 
 FIFO_DEPTH = 4
-"""Commands and beats that wait between a requester and its port: FIFOs here cut the combinational ready paths."""
+"""Commands and beats between a requester and its port; these FIFOs cut the combinational ready paths."""
 
 
 def buses(ports: int, address: int = ADDRESS_BITS) -> dict[str, wiring.Member]:
-    """Members of a core with AXI4 ports to the memory outside: ``reader0``, ``writer0``, and so on, each an `Out`."""
+    """Members of a core's AXI4 ports: ``reader0``, ``writer0``, ``reader1`` and so on, each an `Out`."""
     halves = {"reader": Read(address), "writer": Write(address)}
     return {f"{name}{port}": Out(bus) for port in range(ports) for name, bus in halves.items()}
 
 
 class MemorySystem(wiring.Component):
-    """Connects requesters to the memory outside and to a cache RAM.
+    """Connects requesters to the external memory and to a cache RAM.
 
-    Requesters share the first AXI4 port, in order of rank, but for those of `on_chip`, which have the cache RAM. Those
-    of `spread` read through the other AXI4 ports as well. All writes go through the first one: the writing halves of
-    the others stay idle.
+    Requesters share the first AXI4 port by rank; the requesters in `on_chip` use the cache RAM instead. The requesters
+    in `spread` also read through the other AXI4 ports. All writes use the first port: the write channels of the other
+    ports stay idle.
 
     Parameters
     ----------
     reads, writes : sequence of str
-        Names of the requesters that read, and that write, the highest rank first.
+        Names of the reading and of the writing requesters, the highest rank first.
     errors : type of IntEnum
-        The core's error codes, with ``READ_SLVERR``, ``READ_DECERR``, ``WRITE_SLVERR`` and ``WRITE_DECERR``.
+        Error codes of the core, with ``READ_SLVERR``, ``READ_DECERR``, ``WRITE_SLVERR`` and ``WRITE_DECERR``.
     on_chip : sequence of str
         Requesters of the cache RAM.
     spread : sequence of str
         Requesters that read through every AXI4 port.
     buffered : sequence of str
-        Requesters whose beats pass through a FIFO, because their ready depends on other logic; a requester that is
-        always ready needs none.
+        Requesters whose beats pass a FIFO because their ready depends on other logic.
     ports : int
-        AXI4 ports to the memory outside.
+        AXI4 ports to the external memory.
     registered : bool
-        A read command waits for a cycle between the requesters of an AXI4 port and its reader: shorter paths.
+        Adds a register, and a cycle, between the requesters of an AXI4 port and its reader: shorter paths.
     ram_beats : int
-        Beats of the cache RAM; 0 where there is none.
+        Beats of the cache RAM; 0: no cache RAM.
     reader, writer : AxiReadSpec, AxiWriteSpec, optional
-        Bursts and FIFOs of each port. Their `address` is set to that of the AXI4 ports.
+        Bursts and FIFOs of each port; their `address` is replaced by `bus`.
     address : int
-        Bits of a byte address of the requesters.
+        Bits of a requester's byte address.
     bus : int, optional
-        Bits of a byte address on the AXI4 ports, by default as many. What requesters ask for beyond them ends in
-        ``READ_DECERR`` or ``WRITE_DECERR``.
+        Bits of a byte address on the AXI4 ports, by default `address`. Accesses beyond them end in ``READ_DECERR`` or
+        ``WRITE_DECERR``.
 
     Attributes
     ----------
     NAME_read : In, `ReadPort`, for each of `reads`
-        A requester's reads.
+        Reads of a requester.
     NAME_read1, NAME_read2, ... : In, `ReadPort`, for each of `spread`
-        Its reads through the other AXI4 ports.
+        Reads of a requester through the other AXI4 ports.
     NAME_write : In, `WritePort`, for each of `writes`
-        A requester's writes.
+        Writes of a requester.
     reader0, writer0, reader1, writer1, ... : Out, `Read` and `Write`
-        The AXI4 ports, each half of which is a manager.
+        AXI4 ports, as managers.
     settled : Out(1)
-        All beats of all commands that were accepted have arrived in a memory; a cycle late.
+        All beats of all accepted write commands are in a memory; a cycle late.
     stop : In(1)
-        Issue no further burst, and drop what arrives, until reset.
+        Issue no further burst and drop arriving beats, until reset.
     hold : In(1)
         Issue no burst in this cycle; commands wait.
     quiet : Out(1)
         No burst is outstanding on any port.
     fault : Out, `CommandFault`
-        The first bad response, with its burst's address; of a burst beyond the bus that has the bit above those of the
-        bus.
+        First error response, with the address of its burst. The address has a bit more than the bus, set for a burst
+        beyond the bus.
     """
 
     def __init__(
@@ -161,16 +160,16 @@ class MemorySystem(wiring.Component):
         return m
 
     def _commands(self, m: Module, read: AxiRead) -> stream.Interface:
-        """Give the interface that takes commands for a reader: its own, or one before a register."""
+        """Interface for read commands, with a register before the reader if `registered`."""
         into = read.command
         if not self.registered:
             return into
-        given = into.signature.create(path=("command",))
+        commands = into.signature.create(path=("command",))
         payload = data_register(m, into.payload, "command_data")
-        m.d.comb += given.ready.eq(~into.valid | into.ready)
-        with m.If(given.ready):
-            m.d.sync += [into.valid.eq(given.valid), payload.eq(given.payload)]
-        return given
+        m.d.comb += commands.ready.eq(~into.valid | into.ready)
+        with m.If(commands.ready):
+            m.d.sync += [into.valid.eq(commands.valid), payload.eq(commands.payload)]
+        return commands
 
     def _readers(
         self,
@@ -181,7 +180,7 @@ class MemorySystem(wiring.Component):
         beats: stream.Interface,
         port_number: str = "",
     ) -> None:
-        """An arbiter between requesters and a reader; none where there are no requesters."""
+        """Connect requesters to a reader through an arbiter; nothing without requesters."""
         if not names:
             return
         m.submodules[name] = arbiter = ReadArbiter(names, self.address)
@@ -204,7 +203,7 @@ class MemorySystem(wiring.Component):
         return arbiter
 
     def _writers(self, m: Module, port: int, names: Sequence[str], write: AxiWrite) -> Value:
-        """An arbiter and FIFOs between requesters and a writer; whether nothing waits there."""
+        """Connect requesters to a writer through an arbiter and FIFOs; return whether all three are empty."""
         m.submodules[f"writers{port}"] = arbiter = self._write_arbiter(m, names)
         m.submodules[f"commands{port}"] = commands = Fifo(write.command.payload.shape(), FIFO_DEPTH)
         m.submodules[f"beats{port}"] = beats = Fifo(8 * BEAT, FIFO_DEPTH)
@@ -219,7 +218,7 @@ class MemorySystem(wiring.Component):
         return arbiter.idle & commands.empty & beats.empty
 
     def _faults(self, m: Module, halves: Mapping[str, AxiRead | AxiWrite]) -> None:
-        """Hold the first fault; readers and writers hold their own until reset."""
+        """Hold the first fault; readers and writers hold their faults until reset."""
         codes = self.errors.__members__
         for half, manager in reversed([*halves.items()]):
             slave, decode = (codes[f"{half.upper()}_{kind}"] for kind in ("SLVERR", "DECERR"))

@@ -1,4 +1,4 @@
-"""The shell of a core: registers, commands, checks, errors, abort, interrupt and counters around a trainer."""
+"""Shell of a core: registers, commands, checks, errors, abort, interrupt and counters around a trainer."""
 
 from __future__ import annotations
 
@@ -18,26 +18,24 @@ from ..axi.memory_port import OFFSET_BITS, CommandFault, beat_number, byte_addre
 from ..probe import probe
 
 DRAIN_CYCLES = 16
-"""Cycles from `abort` to the first look at `quiet`: a burst that was issued just before must be counted by then."""
+"""Cycles from `abort` to the first test of `quiet`: by then a burst issued just before is counted."""
 RESET_CYCLES = 16
-"""Cycles of the trainer's reset, as many as AXI's guides ask of `aresetn`."""
+"""Cycles of the trainer's reset, the minimum of AXI's guides for `aresetn`."""
 RESET_DELAY = 4
-"""Cycles for which the shell waits behind `RESET_CYCLES`: for a reset that goes through registers."""
+"""Cycles that the shell waits after `RESET_CYCLES`: the reset reaches the trainer through registers."""
 CYCLE_BITS = 48
 """Bits of the cycle counter: 17 days at 187.5 MHz."""
 
 
 class Control(wiring.Signature):
-    """Interface between the shell and the trainer inside, as the shell sees it.
+    """Interface between shell and trainer, from the shell's side.
 
-    A command begins with `start`. It ends behind `finished`, once no burst is outstanding, or with `fault.failed`.
-    After a fault, and for a soft reset at any time, the shell raises `abort`, waits for `quiet`, and resets the
-    trainer.
+    A command begins with `start`. It ends after `finished`, once no burst is outstanding, or with `fault.failed`. After
+    a fault, and for a soft reset at any time, the shell raises `abort`, waits for `quiet`, and resets the trainer.
 
     Parameters
     ----------
     core : CoreRegisters
-        The core's registers, commands and errors.
     address : int
         Bits of a byte address, 33 to 64.
 
@@ -46,23 +44,23 @@ class Control(wiring.Signature):
     start : Out(1)
         Begin a command; one cycle, only while `ready`.
     command : Out, as wide as the codes
-        Which one. It and `settings` are stable from at least two cycles before `start` to the end of the command.
+        Command code. Like `settings`, stable from at least two cycles before `start` to the end of the command.
     ready : In(1)
         A command can begin.
     finished : In(1)
         The command has ended; one cycle, after `start`.
     fault : In, `CommandFault`
-        The command cannot go on. Its address has a bit more, for a burst beyond those that there are.
+        The command cannot go on. The address has a bit more than `address`, set for a burst beyond the bus.
     abort : Out(1)
-        Stop all traffic to the memory; it ends while the trainer is in reset.
+        Stop all memory traffic; falls while the trainer is in reset.
     hold : Out(1)
-        No burst may begin: low from the cycle behind `start` to the end of the command.
+        No burst may begin; low from the cycle after `start` to the end of the command.
     quiet : In(1)
         No burst is outstanding.
     settings : Out
-        Each setting that the core declares, by its name: a word of 32 bits, or a byte address of `address` bits.
+        Settings of the core by name: words of 32 bits, or byte addresses of `address` bits.
     counts : In
-        For each counter that the core declares, by its name, what to add in this cycle.
+        Increment of each of the core's counters in this cycle, by name.
     """
 
     def __init__(self, core: CoreRegisters, address: int = ADDRESS_BITS) -> None:
@@ -87,33 +85,31 @@ class Control(wiring.Signature):
 
 
 Checks = Callable[[Value, wiring.PureInterface], Sequence[Check]]
-"""Function that gives a core's checks, the most important first, from the command (32 bits) and the settings."""
+"""Function from the command (32 bits) and the settings to a core's checks, the most important first."""
 
 
 class Shell(wiring.Component):
-    """Registers of a core, and the sequence of each of its commands.
+    """Registers of a core, and the sequence of each command.
 
-    A command is checked, one check a cycle; the first check that fails ends it with its code. Otherwise it is started
-    once the trainer is ready and runs to its end or to a fault. After a fault all traffic to the memory is stopped,
-    what is outstanding is waited for, and `clear` resets the trainer. Each command ends with the interrupt.
+    A command is checked, one check a cycle; the first failing check ends it with an error code. Otherwise it starts
+    once the trainer is ready and runs to its end or to a fault. After a fault the shell stops all memory traffic, waits
+    for outstanding bursts, and resets the trainer with `clear`. Each command ends with the interrupt.
 
-    From the write of a command to the command's end, writes to the command and to settings are ignored and not queued,
-    however close behind they are; what was written before the command counts. The interrupt's registers can always be
-    written.
+    From the write of a command to the command's end, writes to the command and to settings are ignored, not queued,
+    even directly after the command's write. The interrupt's registers stay writable.
 
-    A soft reset, a 1 written to the register `soft_reset`, can be asked for in any cycle. Traffic is stopped and waited
-    for as after a fault, the trainer is reset, and then every register has its reset value. Until then the core is busy
-    and `soft_reset` reads 1; without an answer on the memory's bus it does so for ever. All other writes are lost, and
-    so are a command that was running, its interrupt, and a second request.
+    A soft reset, a 1 written to the register `soft_reset`, is accepted in any cycle. The shell stops traffic and waits
+    as after a fault, resets the trainer, and then resets every register. Until then the core is busy and `soft_reset`
+    reads 1; without an answer on the memory's bus it stays so forever. All other writes are lost, and so are the
+    running command, its interrupt, and a second request.
 
     Parameters
     ----------
     core : CoreRegisters
-        The core's registers, commands and errors.
     signature : int
-        Value of the register of this name.
+        Value of the register ``signature``.
     checks : callable
-        See `Checks`. An unknown command is refused without one, and so are wrong addresses.
+        See `Checks`. The shell itself refuses unknown commands and wrong addresses.
     address : int
         Bits of a byte address.
     image_beats : mapping of str to int or str
@@ -122,13 +118,14 @@ class Shell(wiring.Component):
     Attributes
     ----------
     bus : In, `Lite`
-        The host's AXI4-Lite bus.
+        AXI4-Lite bus of the host.
     interrupt : Out(1)
-        Level: a command has ended and the host has enabled the interrupt and not yet cleared it.
+        Level: a command has ended, and the host has enabled the interrupt and not yet cleared it.
     control : Out, `Control`
-        The trainer.
+        Interface of the trainer.
     clear : Out(1)
-        Synchronous reset of all but the shell, `RESET_CYCLES` cycles. It may come late, by `RESET_DELAY` at most.
+        Synchronous reset of all but the shell, for `RESET_CYCLES` cycles. It may arrive up to `RESET_DELAY` cycles
+        late.
     """
 
     def __init__(
@@ -163,7 +160,7 @@ class Shell(wiring.Component):
         self._reset = registers.soft_reset[RESET.field("pending").low]
         m.d.comb += [
             self.interrupt.eq(registers.interrupt_line),
-            # busy rises a cycle after command_strobe: the first in which a write behind the command can take effect
+            # busy rises a cycle after command_strobe, before the next write can take effect
             registers.locked.eq(self._busy),
             registers.status.eq(Cat(self._busy, self._done, self._error.any(), Const(0, 5), self._error)),
             control.command.eq(registers.command),
@@ -179,7 +176,7 @@ class Shell(wiring.Component):
         return m
 
     def _refusal(self, m: Module, checks: Sequence[Check]) -> tuple[Signal, Signal, Signal]:
-        """Look at the check of the present number: whether it refuses the command, its code and value, a cycle late."""
+        """Evaluate the check of the present number; return refusal, code and value, a cycle late."""
         wrong, code, wrong_checks, offending = Signal(), Signal.like(self._error), Signal(len(checks)), Signal(64)
         m.d.sync += [wrong_checks.eq(Cat(check.wrong for check in checks)), wrong.eq(0), code.eq(0), offending.eq(0)]
         with m.Switch(self._number):
@@ -193,10 +190,10 @@ class Shell(wiring.Component):
         return wrong, code, offending
 
     def _check_and_run(self, m: Module, checks: int, refusal: tuple[Signal, Signal, Signal]) -> None:
-        """States from a command's write to its end; a soft reset leaves each of them."""
+        """Add the states from a command's write to its end; a soft reset leaves each of them."""
         registers, control, busy, error, number = self.registers, self.control, self._busy, self._error, self._number
         wrong, code, offending = refusal
-        # as late as a fault is: the response to the last burst may be an error
+        # delayed like a fault: the response to the last burst may be an error
         rested = Signal()
         m.d.sync += rested.eq(control.quiet)
         with m.State("IDLE"):
@@ -236,7 +233,7 @@ class Shell(wiring.Component):
                     m.next = "REST"
 
     def _drain_and_end(self, m: Module) -> None:
-        """States after a fault or for a soft reset, and the end of a command."""
+        """Add the states after a fault or for a soft reset, and the end of a command."""
         registers, control, number = self.registers, self.control, self._number
         with m.State("STOP"):
             m.d.sync += [control.abort.eq(1), control.hold.eq(1), number.eq(0)]
@@ -250,14 +247,14 @@ class Shell(wiring.Component):
         with m.State("CLEAR"):
             m.d.comb += self.clear.eq(number < RESET_CYCLES)
             m.d.sync += number.eq(number + 1)
-            with m.If(number == RESET_CYCLES - 1):  # while the trainer is in reset, however late that comes
+            with m.If(number == RESET_CYCLES - 1):  # while the trainer is in reset, even with a late reset
                 m.d.sync += control.abort.eq(0)
             with m.If(number == RESET_CYCLES + RESET_DELAY - 1):
                 m.next = "READY"
         with m.State("READY"):
             with m.If(self._reset):
                 m.d.comb += registers.clear.eq(1)
-                m.d.sync += [one.eq(0) for one in (self._busy, self._done, self._error, self._error_address)]
+                m.d.sync += [register.eq(0) for register in (self._busy, self._done, self._error, self._error_address)]
                 m.next = "IDLE"
             with m.Else():
                 m.next = "END"
@@ -270,7 +267,7 @@ class Shell(wiring.Component):
                 m.next = "IDLE"
 
     def _count(self, m: Module, begin: Value, busy: Value) -> None:
-        """Cycles and the core's counters, from 0 in each command."""
+        """Count cycles and the core's counters, from 0 in each command."""
         registers = self.registers
         cycles = Signal(CYCLE_BITS)
         m.d.comb += [registers.cycles_low.eq(cycles[:32]), registers.cycles_high.eq(cycles[32:])]
@@ -292,20 +289,20 @@ class Shell(wiring.Component):
         return Cat(getattr(self.registers, name) for name in setting.registers)
 
     def _used(self, setting: Setting) -> Value:
-        """Setting as the core takes it: of an address the beat's, as no command begins with another."""
+        """Value of a setting for the core; an address is truncated to whole beats, as the shell refuses others."""
         value = self._setting(setting)
         return (
             byte_address(beat_number(value)[: self._address - OFFSET_BITS]) if isinstance(setting, Address) else value
         )
 
     def _address_check(self, m: Module, command: Value, setting: Address) -> Check:
-        """Refuse commands that use an address between beats, or whose image would leave the bits that there are."""
+        """Refusal of commands that use an unaligned address, or whose image would end beyond the address bits."""
         value, beats = self._setting(setting), self._image_beats.get(setting.name, 1)
         used = Cat(command == code for code in setting.commands).any()
         wrong = value[:OFFSET_BITS].any() | value[self._address :].any()
         first, most = value[OFFSET_BITS : self._address], 1 << self._address - OFFSET_BITS
         if isinstance(beats, str):
-            # a register, as a sum is late: settings do not change while they are checked
+            # settings do not change during checks, so the slow sum may have a register
             end = Signal(range(2 * most), name=f"{setting.name}_end", reset_less=True)
             m.d.sync += end.eq(first + getattr(self.control.settings, beats))
             wrong |= end > most

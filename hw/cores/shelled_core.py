@@ -1,4 +1,4 @@
-"""The edges of a core: a trainer inside the shell, its AXI4 ports, and the monitor of what it updates."""
+"""Core in its shell: a trainer, its AXI4 ports, and the monitor of its updates."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -18,33 +18,33 @@ from .shell import Shell
 
 
 class Monitor(wiring.Signature):
-    """Updates of a core's parameters as they are written, for a simulation or a logic analyser.
+    """Writes to a core's parameters, for a simulation or a logic analyser.
 
     Parameters
     ----------
     beats : int
-        Beats that may change in a cycle.
+        Most beats that change in a cycle.
     bits : int
-        Bits of a beat's number.
+        Bits of a beat number.
     operations : bool
-        The core runs programs, and shows which of their operations is at work.
+        Adds `operation`, for a core that runs programs.
     parts : int
-        Parts of which the core shows whether they are at work.
+        Bits of `busy`; 0: none.
 
     Members
     -------
     valid : Out(beats)
-        Which beats of the parameters' image change in this cycle: `beat`, and those that follow it.
+        Mask of the beats of the parameter image that change in this cycle, counted from `beat`.
     beat : Out(bits)
-        The first one's number.
+        Number of the first beat.
     data : Out(128 * beats)
-        Their new contents.
+        New contents.
     done : Out(1)
         The update of a batch or step is complete; one cycle.
     operation : Out(16), with `operations`
-        Number of the operation at work, counted from 1; 0: none.
+        Number of the active operation, counted from 1; 0: none.
     busy : Out(parts), with `parts`
-        Which parts are at work in this cycle: `CoreSpec.turns`, then `CoreSpec.beside`.
+        Activity of each part in this cycle: `CoreSpec.turns`, then `CoreSpec.beside`.
     """
 
     def __init__(self, beats: int, bits: int = 16, operations: bool = False, parts: int = 0) -> None:
@@ -56,32 +56,33 @@ class Monitor(wiring.Signature):
 
 
 class ShelledCore(wiring.Component):
-    """Runs a command at a time: refuses it at once where its settings are wrong, and otherwise runs it to its end.
+    """Base class of cores: runs one command at a time, or refuses it at once if its settings are wrong.
 
-    After a fault, the traffic on the bus is drained, then the trainer is reset: all but the registers and the contents
-    of memories. A soft reset does so at any time, and resets the registers, too.
+    After a fault, the bus traffic is drained, then the trainer is reset, except the registers and the contents of
+    memories. A soft reset does so at any time, and also resets the registers.
 
-    All resets go through a tree of registers: `RESET_LATENCY` cycles after `reset` every register is reset, and so long
-    after its end the core runs. Until then the host's bus is not ready, and an access that is offered waits. `reset` is
-    high for `RESET_LATENCY` + 1 cycles at least, or what is on offer on the AXI4 ports would be taken back behind it.
+    All resets pass a tree of registers: every register is reset `RESET_LATENCY` cycles after `reset` rises, and the
+    core runs `RESET_LATENCY` cycles after `reset` falls. Until then the host's bus is not ready and an offered access
+    waits. `reset` must be high for at least `RESET_LATENCY` + 1 cycles; a shorter one could withdraw offers on the AXI4
+    ports.
 
     Parameters
     ----------
     spec : CoreSpec
     monitored : Monitor or int
-        The monitor, or its beats; 0 for a core without one.
+        Monitor, or its number of beats; 0 for a core without a monitor.
 
     Attributes
     ----------
     reset : In(1)
         Synchronous reset. The domain ``sync`` needs none.
     control : In, `Lite`
-        The host's AXI4-Lite bus.
+        AXI4-Lite bus of the host.
     interrupt : Out(1)
         Level: a command has ended.
     readerN, writerN : Out, `Read` and `Write`
-        AXI4 ports to the memory outside.
-    monitor_valid, monitor_beat, monitor_data, monitor_done, ... : Out, where the spec has a monitor
+        AXI4 ports to the external memory.
+    monitor_valid, monitor_beat, monitor_data, monitor_done, ... : Out, with `CoreSpec.monitor`
         See `Monitor`.
     """
 
@@ -95,14 +96,14 @@ class ShelledCore(wiring.Component):
 
     @abstractmethod
     def trainer(self) -> Any:
-        """Build the component inside: `control`, an In `Control`, the AXI4 ports and, where there is one, `monitor`."""
+        """Component inside the shell: `control`, an In `Control`, the AXI4 ports and, with a monitor, `monitor`."""
 
     def products(self, m: Module, settings: wiring.PureInterface) -> dict[str, Value]:
-        """Values of `CoreSpec.products`, each of which goes into a register."""
+        """Values of `CoreSpec.products`; each gets a register."""
         return self._core.products(settings)
 
     def _checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
-        """List the reasons to refuse a command, in the order in which the shell checks them."""
+        """Reasons to refuse a command, in the shell's order."""
         values = {name: getattr(settings, name) for name in self._core.registers.setting_names}
         return list(self._core.checks(command, SimpleNamespace(**values, **self._products)))
 
@@ -110,7 +111,7 @@ class ShelledCore(wiring.Component):
         m = Module()
         spec = self._core
         shell = Shell(spec.registers, spec.signature, self._checks, spec.address, spec.image_beats)
-        # registers: settings do not change while they are checked
+        # settings do not change during checks, so slow products may have registers
         products = self.products(m, shell.control.settings)
         self._products = {name: Signal.like(product, name=name) for name, product in products.items()}
         m.d.sync += [register.eq(products[name]) for name, register in self._products.items()]
@@ -131,7 +132,7 @@ class ShelledCore(wiring.Component):
         return m
 
     def _connect_host(self, m: Module, shell: Shell, held: Value) -> None:
-        """Connect the host's bus, on which nothing moves in a reset."""
+        """Connect the host's bus; a reset blocks it."""
         for name in ("aw", "w", "ar", "b", "r"):
             channel, inner = getattr(self.control, name), getattr(shell.bus, name)
             source, sink = (inner, channel) if name in ("b", "r") else (channel, inner)

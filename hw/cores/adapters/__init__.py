@@ -1,1 +1,1 @@
-"""Trainer of adapters: what all cores have in common that train by it, whatever engine computes their passes."""
+"""Trainer of adapters in RTL, shared by the cores of any engine."""

@@ -1,4 +1,4 @@
-"""Core that trains adapters: an engine's passes times the trainer, inside the shell."""
+"""Core with an engine and the trainer of adapters, inside the shell."""
 
 from typing import Any, ClassVar
 
@@ -8,15 +8,15 @@ from .adapter_trainer import AdapterTrainer
 
 
 class AdapterCore(ShelledCore):
-    """Core of an `AdapterCoreSpec`; a subclass names its engine. A reset after a fault empties the cache."""
+    """Base class of the cores with an `AdapterCoreSpec`; a reset after a fault empties the cache."""
 
     passes: ClassVar[type[AdapterPasses]]
-    """Passes of the engine."""
+    """Passes of the engine, set by each core."""
 
     def __init__(self, spec: Any) -> None:
         self.spec = spec
         super().__init__(spec, self.passes.monitor_of(spec))
 
     def trainer(self) -> AdapterTrainer:
-        """Build the trainer with its engine."""
+        """Trainer with its engine."""
         return AdapterTrainer(self.spec, self.passes(self.spec))

@@ -96,7 +96,7 @@ class AdapterTrainer(wiring.Component):
         m.submodules.transfer, m.submodules.memory = self.transfer, memory
         m.submodules.records = records = Fifo(self.address - OFFSET_BITS, RECORDS_AHEAD)
         raw, tune, infer = Signal(), Signal(), Signal()
-        # registered: the command is stable long before they are used
+        # registers: the command is stable long before their use
         m.d.sync += [
             tune.eq(control.command == Command.TUNE),
             infer.eq(control.command == Command.INFER),
@@ -123,7 +123,7 @@ class AdapterTrainer(wiring.Component):
         return m
 
     def _compute(self, m: Module, tune: Value) -> tuple[Value, Value]:
-        """Compute loaded batches in turn, between new samples; return whether a batch waits, and whether one runs."""
+        """Compute loaded batches between new samples; return whether a batch waits and whether a batch runs."""
         engine, run, loaded = self.engine, self.engine.batch, self.batches.loaded
         batches_waiting, busy, show_done = Signal(2), Signal(), Signal()
         begin, half = Signal(), Signal()
@@ -158,7 +158,7 @@ class AdapterTrainer(wiring.Component):
         return batches_waiting != 0, busy
 
     def _of_half(self, m: Module, half: Value, value: Value, name: str) -> Value:
-        """Member of the loaded batch in a half, kept in registers with the prefix `name`."""
+        """Values of the batches in both halves, in registers with the prefix `name`; returns the half's value."""
         loaded = self.batches.loaded
         registers = [Signal.like(value, name=f"{name}{number}") for number in range(2)]
         with m.If(loaded.valid):
@@ -204,10 +204,10 @@ class AdapterTrainer(wiring.Component):
             ]
 
     def _record(self, m: Module, records: Fifo, waiting: Value) -> Value:
-        """Pass new samples through the frozen network, unless a batch waits; the next sample arrives meanwhile.
+        """Pass new samples through the frozen network unless a batch waits; return whether a sample arrives.
 
-        Its read is issued shortly before the previous sample has arrived: its beats must not block other reads. Returns
-        whether a sample arrives.
+        The next sample arrives during the passes. Its read is issued shortly before the previous sample has arrived, so
+        that its beats do not block other reads.
         """
         engine, new = self.engine, self.samples.new_sample
         m.d.comb += [
@@ -217,16 +217,16 @@ class AdapterTrainer(wiring.Component):
             records.i.payload.eq(beat_number(new.record)),
         ]
         # missing beats of the arriving sample
-        coming, left = Signal(), Signal(range(self.sizes.sample_beats + 1))
+        coming, missing = Signal(), Signal(range(self.sizes.sample_beats + 1))
         m.d.sync += [
             coming.eq((coming | new.start) & ~engine.sample.done),
-            left.eq(left - (engine.sample.beats.valid & engine.sample.beats.ready)),
-            new.near.eq(engine.sample.room & (left <= BEATS_AHEAD)),
+            missing.eq(missing - (engine.sample.beats.valid & engine.sample.beats.ready)),
+            new.near.eq(engine.sample.room & (missing <= BEATS_AHEAD)),
             new.ready.eq(engine.sample.room & records.i.ready & ~coming & ~new.start),
             self.batches.recorded.eq(engine.record_done),
         ]
         with m.If(new.start):
-            m.d.sync += left.eq(self.sizes.sample_beats)
+            m.d.sync += missing.eq(self.sizes.sample_beats)
         return coming
 
     def _connect(self, m: Module, records: Fifo) -> None:
@@ -253,7 +253,6 @@ class AdapterTrainer(wiring.Component):
         wiring.connect(m, engine.record, port.beats)
 
     def _memory(self, m: Module) -> None:
-        """Connect the requesters and the buses."""
         memory, control = self.memory, self.control
         for bus in buses(self.spec.ports, self.address):
             wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
@@ -297,7 +296,6 @@ class AdapterTrainer(wiring.Component):
         return both.read.command
 
     def _job(self, m: Module, infer: Value, raw: Value) -> None:
-        """Connect the job to the schedulers."""
         control, settings = self.control, self.control.settings
         job = JobSettings(self.spec.batch, self.address, self.options).create()
         if self.options.stops:
@@ -318,7 +316,6 @@ class AdapterTrainer(wiring.Component):
         wiring.connect(m, job, self.samples.job, self.batches.job)
 
     def _commands(self, m: Module) -> None:
-        """Start each command, and detect its end."""
         control, settings, samples, transfer = self.control, self.control.settings, self.samples, self.transfer
         begins = {
             Command.FORGET: samples.forget,

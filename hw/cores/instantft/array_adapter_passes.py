@@ -88,6 +88,6 @@ class ArrayAdapterPasses(AdapterPasses):
             "gradients": engine.updates.write.any(),
             "record": engine.forward.outputs.full.any(),
             "sample": coming,
-            "load": Cat(one.valid & one.ready for one in beats).any(),
+            "load": Cat(source.valid & source.ready for source in beats).any(),
             "unpack": self.unpacker.rows.enable.any(),
         }

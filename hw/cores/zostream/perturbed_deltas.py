@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.stream.weights.word_offsets import COUNT, Kind, WordOffsetsSpec
+from ....golden.stream.weights.word_offsets import COUNT, OffsetCommand, WordOffsetsSpec
 from ....golden.zo.coefficient import COEFFICIENT
 from ...axi.memory_port import BEATS
 from ...ports import layout, shape
@@ -27,8 +27,8 @@ class DeltaCommand(data.StructLayout):
 
     Attributes
     ----------
-    kind : `Kind`
-        All but `Kind.OFFSETS`.
+    kind : `OffsetCommand`
+        All but `OffsetCommand.OFFSETS`.
     table : 1
         Which part's deltas they are: 1 for the part behind a cut.
     factor : signed(27)
@@ -41,7 +41,7 @@ class DeltaCommand(data.StructLayout):
 
     def __init__(self) -> None:
         numbers = {"factor": shape(COEFFICIENT), "count": COUNT.width}
-        super().__init__({"kind": Kind, "table": 1, **numbers, "replay": 1, "mark": 1})
+        super().__init__({"kind": OffsetCommand, "table": 1, **numbers, "replay": 1, "mark": 1})
 
 
 class PerturbedDeltas(wiring.Component):
@@ -122,7 +122,7 @@ class PerturbedDeltas(wiring.Component):
         m.d.comb += [
             self.loaded.eq(loader.done),
             command.valid.eq(held | request.valid),
-            command.payload.kind.eq(Mux(held, kept.kind, Kind.OFFSETS)),
+            command.payload.kind.eq(Mux(held, kept.kind, OffsetCommand.OFFSETS)),
             command.payload.factor.eq(Mux(held, kept.factor, request.payload.factor)),
             command.payload.count.eq(Mux(held, kept.count, request.payload.count)),
             command.payload.table.eq(Mux(held, kept.table, request.payload.table)),

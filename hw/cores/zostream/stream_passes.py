@@ -12,7 +12,7 @@ from ....golden.axi.bus import BEAT, BEAT_COUNT_BITS, reach
 from ....golden.cores.zostream.registers import Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.stream.memory.chunks import ChunkLayout
-from ....golden.stream.weights.word_offsets import Kind
+from ....golden.stream.weights.word_offsets import OffsetCommand
 from ....golden.zo.deltas import DELTA, PerturbationTable
 from ....golden.zo.memory_layout import WORDS
 from ...axi.memory_port import OFFSET_BITS, beat_number, byte_address
@@ -291,7 +291,7 @@ class StreamPasses(ForwardPasses):
         ]
         return reader.o, reader.o.payload.logit, reader.o.payload.last, written
 
-    def _rows(self, m: Module, kind: Kind, first: Value) -> None:
+    def _rows(self, m: Module, kind: OffsetCommand, first: Value) -> None:
         command, program = self.deltas.command.payload, self.program
         m.d.comb += [
             command.kind.eq(kind),
@@ -299,7 +299,7 @@ class StreamPasses(ForwardPasses):
             command.count.eq(Mux(first, program.first_rows, program.rows)),
         ]
 
-    def _command(self, m: Module, kind: Kind, following: str, first: Value | None = None) -> None:
+    def _command(self, m: Module, kind: OffsetCommand, following: str, first: Value | None = None) -> None:
         """Give a command for all rows of deltas of a part, and go to a state."""
         command = self.deltas.command
         self._rows(m, kind, self.first if first is None else first)
@@ -371,7 +371,7 @@ class StreamPasses(ForwardPasses):
     def transfer(self, m: Module) -> None:
         """Load the deltas of both parts from their image."""
         command = self.deltas.command
-        self._rows(m, Kind.LOAD, self.first)
+        self._rows(m, OffsetCommand.LOAD, self.first)
         m.d.comb += command.valid.eq(self._asks_deltas)
         with m.If(command.ready):
             m.d.sync += self._asks_deltas.eq(0)
@@ -390,13 +390,13 @@ class StreamPasses(ForwardPasses):
     def delta_states(self, m: Module, save: Any) -> None:
         """Clear the deltas of both parts, or write their image."""
         with m.State("CLEAR"):
-            self._command(m, Kind.CLEAR, "CLEARED")
+            self._command(m, OffsetCommand.CLEAR, "CLEARED")
         with m.State("CLEARED"):
             self._both(m, "CLEAR")
         with m.State("SAVE"):
             with m.If(save.ready):
                 m.d.sync += save.valid.eq(0)
-            self._command(m, Kind.SAVE, "SAVING")
+            self._command(m, OffsetCommand.SAVE, "SAVING")
         with m.State("SAVING"):
             with m.If(save.ready):
                 m.d.sync += save.valid.eq(0)
@@ -416,7 +416,7 @@ class StreamPasses(ForwardPasses):
                 deltas.command.payload.factor.eq(engine.amount),
                 deltas.command.payload.replay.eq(self._final & self._several),
             ]
-            self._command(m, Kind.PERTURB, "PERTURBED")
+            self._command(m, OffsetCommand.PERTURB, "PERTURBED")
         with m.State("PERTURBED"), m.If(deltas.done):
             m.d.sync += self.trainer.control.counts.offsets_clipped.eq(deltas.clipped)
             m.next = "GAP"
@@ -450,7 +450,7 @@ class StreamPasses(ForwardPasses):
         command, gap = self.deltas.command, self.trainer.control.settings.gap
         with m.State(state):
             m.d.comb += [
-                command.payload.kind.eq(Kind.SKIP),
+                command.payload.kind.eq(OffsetCommand.SKIP),
                 command.payload.count.eq(gap),
                 command.payload.mark.eq(mark),
             ]
@@ -474,12 +474,12 @@ class StreamPasses(ForwardPasses):
                 m.next = "AGAIN"
         with m.State("AGAIN"):
             m.d.comb += command.payload.mark.eq(marks & (gap == 0))
-            self._command(m, Kind.PERTURB, "MADE", first)
+            self._command(m, OffsetCommand.PERTURB, "MADE", first)
         with m.State("MADE"), m.If(deltas.done):
             m.next = "UPDATE"
         with m.State("UPDATE"):
             m.d.comb += command.payload.factor.eq(walk.payload.coefficient)
-            self._command(m, Kind.UPDATE, "UPDATED", first)
+            self._command(m, OffsetCommand.UPDATE, "UPDATED", first)
         with m.State("UPDATED"), m.If(deltas.done):
             m.next = "BEHIND"
         self._skip(m, "BEHIND", "MOVED", without=first, mark=marks)
