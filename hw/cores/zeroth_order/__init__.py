@@ -1,1 +1,1 @@
-"""Zeroth order, a trainer, in RTL: what all cores have in common that train by it."""
+"""Trainer by zeroth order in RTL, shared by the cores of any engine."""

@@ -1,4 +1,4 @@
-"""Forward passes of an engine and the deltas behind them, as a trainer by zeroth order sees them: one interface."""
+"""Interface between the trainer by zeroth order and an engine: forward passes and deltas."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ..logit_writer import LogitWriter
 from ..shelled_core import Monitor
 
 Fault = tuple[Value, Value, Value]
-"""A command fails, with an error code and an address or value."""
+"""Failure of a command: a flag, an error code, and an address or value."""
 
 
 class Steps:
-    """Where the steps of a command are; a trainer has these registers.
+    """Progress through the steps of a command, in registers of the trainer.
 
     Attributes
     ----------
     begin : 1
-        The order list begins; one cycle.
+        Begin the sample schedule; one cycle.
     infer : 1
-        Nothing is perturbed; a register, as the command is stable long before it is used.
+        The command does not perturb; registered, as the command is stable long before its use.
     outer, inner : range(MOST_PERTURBATIONS)
-        Perturbations in progress: of the first or only part, and of the second part for that one.
+        Perturbations in progress: of the first or only part, and of the second part.
     outer_ends, inner_ends : 1
-        It is the last one of its loop, a cycle after it has begun.
+        The perturbation is the last of its loop; valid a cycle after its begin.
     left : 32 bits
-        Steps of the command, with the one in progress.
+        Remaining steps of the command, including the present step.
     """
 
     def __init__(self) -> None:
@@ -45,85 +45,87 @@ class Steps:
 
 
 class ForwardPasses(ABC):
-    """Passes of an engine, and deltas of its parameters: wires and states in the module of the trainer that has them.
+    """Forward passes of an engine, and deltas of its parameters: wires and states in the trainer's module.
 
-    Methods called ``..._states`` add states to the trainer's machine, and others what belongs to its present one.
+    Methods called ``..._states`` add states to the trainer's state machine, the others logic to its present state.
     """
 
     reads: ClassVar[tuple[str, ...]]
-    """Requesters that read, the highest rank first, among them ``order`` and ``images``."""
+    """Reading requesters, the highest rank first, including ``order`` and ``images``."""
     spread: ClassVar[tuple[str, ...]] = ()
-    """Those of them that have all ports to the memory."""
+    """Requesters that read through all memory ports."""
     far: ClassVar[bool] = False
-    """The registers of settings are far away: perturbations have registers of their own."""
+    """Settings are registered again for perturbations, as the shell's registers are far away on the chip."""
 
     trainer: Any
-    """The `ZerothOrderSequencer`, which sets this."""
+    """The `ZerothOrderSequencer`, which sets this attribute."""
     parts: dict[str, Any]
-    """Submodules of the trainer, among them `scheduler`, `deltas` and what they need."""
+    """Submodules of the trainer, including `scheduler` and `deltas`."""
     scheduler: OrderList
-    """Steps and samples."""
+    """Scheduler of steps and samples."""
     deltas: Any
-    """Deltas, with a stream ``save`` of beats."""
+    """Memory of the deltas, with a stream ``save`` of beats."""
     delta_beats: Value | int
-    """Beats of their image."""
+    """Beats of the deltas' image."""
     logits: LogitWriter
-    """Writer of results, a part of the trainer's own."""
+    """Writer of results; the trainer adds its submodule."""
     classes: int
     """Most logits of a sample."""
     loss: Loss = "cross_entropy"
     position: Value
     """Position of the generator's next word."""
     cut: Value
-    """There are two parts, each with perturbations of its own."""
+    """The network has two parts with perturbations of their own."""
     first: Value
-    """The perturbation in progress is that of the part before the cut."""
+    """The present perturbation belongs to the part before the cut."""
     rests: Value
-    """All that was read has come, and all results are with the memory."""
+    """All reads have arrived, and all results are in the memory."""
 
     def __init__(self, spec: Any) -> None:
         self.spec: Any = spec
         self.steps = Steps()
         # further ports of the trainer
         self.members: dict[str, Any] = {}
-        # the second part has one perturbation, whatever the setting is
+        # high: the second part has one perturbation, regardless of the setting
         self.single: Value = Const(0)
-        # the step in progress is the command's last one
+        # the present step is the command's last
         self.last_step: Value = self.steps.left == 1
-        # what fails beside memory and order list, the first one first; the last one is told where nothing fails
+        # the engine's faults, the most important first; without a fault the last one's code and value are reported
         self.faults: list[Fault] = []
 
     @classmethod
     @abstractmethod
     def monitor_of(cls, spec: Any) -> Monitor:
-        """Monitor of the deltas of a core with this spec."""
+        """Monitor of the deltas of a core."""
 
     @classmethod
     def assemble(cls, sequencer: Any) -> wiring.Component:
-        """Trainer of a core, from its sequencer: what the engine has outside of the sequencer is added here."""
+        """Trainer of a core: the sequencer, with the parts of the engine outside of it."""
         return sequencer
 
     @classmethod
     def perturbations(cls, m: Module, settings: wiring.PureInterface) -> tuple[Value, Value]:
-        """Give the perturbations of both parts."""
+        """Numbers of perturbations of both parts."""
         p1, p2 = (value[: MOST_PERTURBATIONS.bit_length()] for value in (settings.p1, settings.p2))
         return (register(m, "own_p1", p1), register(m, "own_p2", p2)) if cls.far else (p1, p2)
 
     @abstractmethod
     def connect(self, m: Module, p1: Value, p2: Value) -> None:
-        """Connect the parts with each other and with the trainer, for so many perturbations of a step."""
+        """Connect the parts with each other and with the trainer, for `p1` and `p2` perturbations of the parts."""
 
     @abstractmethod
     def images(self, m: Module) -> ImageReads:
-        """Read the image of each command that has one, and samples."""
+        """Reads of command images and of samples."""
 
     @abstractmethod
     def results(self, m: Module) -> tuple[Any, Value, Value, Value]:
-        """Give the stream of results, a logit of it, if it is a sample's last, and if it is written or has a loss."""
+        """Results of the passes: stream, logit, last of its sample, and written to the memory (1) or used for a loss
+        (0).
+        """
 
     @abstractmethod
     def idle(self, m: Module) -> Value:
-        """Prepare for the command that starts; tell whether it begins."""
+        """Prepare for the command that starts; return whether it begins."""
 
     @abstractmethod
     def begin_clear(self, m: Module) -> None:
@@ -131,42 +133,46 @@ class ForwardPasses(ABC):
 
     @abstractmethod
     def begin_inference(self, m: Module) -> None:
-        """Begin a job without perturbations, in a state of the engine's own or in ``STEP``."""
+        """Begin a job without perturbations, in the engine's first state or in ``STEP``."""
 
     @abstractmethod
     def begin_outer(self, m: Module) -> None:
-        """Take the words of the first part, or of the only one."""
+        """Select the words of the first or only part."""
 
     @abstractmethod
     def begin_second(self, m: Module) -> None:
-        """Go on with the second part's perturbations, behind the passes of the first part's."""
+        """Continue with the second part's perturbations after the passes of the first part."""
 
     @abstractmethod
     def begin_perturbation(self, m: Module, first: Value | int) -> None:
-        """Go on with a perturbation, of the `first` part or of another one."""
+        """Continue with a perturbation; `first`: of the part before the cut."""
 
     def transfer(self, m: Module) -> None:  # noqa: B027
-        """Do what belongs to an image while it is read; by default nothing."""
+        """Logic of the state that reads an image; none by default."""
 
     @abstractmethod
     def delta_states(self, m: Module, save: Any) -> None:
-        """Clear the deltas, or write their image with the command `save`: from ``CLEAR`` or ``SAVE`` to ``END``."""
+        """States that clear the deltas (``CLEAR``) or write their image with the command `save` (``SAVE``), up to
+        ``END``.
+        """
 
     @abstractmethod
     def pass_states(self, m: Module, passed: Callable[[], None], ended: Callable[[], None]) -> None:
-        """Make a perturbation and run its passes.
+        """States that make a perturbation and run its passes.
 
         Parameters
         ----------
         m : Module
-        passed, ended : callable
-            Add what follows the passes of a perturbation, or of a step without perturbations.
+        passed : callable
+            Adds the logic after the passes of a perturbation.
+        ended : callable
+            Adds the logic after the passes of a step without perturbations.
         """
 
     @abstractmethod
     def update_states(self, m: Module, ended: Callable[[], None]) -> None:
-        """Carry out the walks of the updates from ``WALK`` on; add by `ended` what follows the last one."""
+        """States that update the deltas, from ``WALK`` on; `ended` adds the logic after the last update."""
 
     @abstractmethod
     def other_states(self, m: Module) -> None:
-        """Add states that are not in a training's way."""
+        """Further states of the engine."""

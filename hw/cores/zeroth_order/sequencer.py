@@ -1,4 +1,4 @@
-"""Sequencer of zeroth order: the commands, and the steps of a training, with the forward passes of any engine."""
+"""Sequencer of zeroth order: commands and training steps, around the forward passes of any engine."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ from ..shell import Control
 from .forward_passes import ForwardPasses
 
 WRITES = ("records", "logits", "deltas")
-"""Requesters that write, the highest rank first."""
+"""Writing requesters, the highest rank first."""
 
 
 class ZerothOrderSequencer(wiring.Component):
-    """Trains all that an engine's passes depend on, and infers with it, a command of `Command` at a time.
+    """Trains and infers with the forward passes of an engine, a command of `Command` at a time.
 
-    A step makes a perturbation, runs the passes of its samples on both sides of it, and does so again for each
-    perturbation. When the last sample's loss difference is there, the deltas move along all of them.
+    A step makes a perturbation and runs the passes of its samples with both perturbation signs. It repeats this for
+    each perturbation. After the last sample's loss difference, the deltas are updated along all perturbations of the
+    step.
 
-    With two parts, the passes of the first one leave what passes the cut, from which those of the second one begin, for
-    one perturbation after the other. All updates of a step come at its end.
+    With two parts, the passes of the first part store their outputs at the cut. The passes of the second part start
+    from them, for one perturbation after the other. All updates of a step come at its end.
 
     Parameters
     ----------
     spec : ZerothOrderSpec
     passes : ForwardPasses
-        Of the engine.
+        Passes of the engine.
 
     Attributes
     ----------
     control : In, `Control`
-        The shell.
+        Interface of the shell.
     readerN, writerN : Out, `Read` and `Write`
-        AXI4 ports to the memory outside.
+        AXI4 ports to the external memory.
     monitor : Out, `Monitor`
         Updates of the deltas.
     """
@@ -77,8 +78,8 @@ class ZerothOrderSequencer(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        own = {"slopes": self.slopes, "updates": self.updates, "logits": self.passes.logits, "memory": self.memory}
-        for name, part in {**self.passes.parts, **own}.items():
+        shared = {"slopes": self.slopes, "updates": self.updates, "logits": self.passes.logits, "memory": self.memory}
+        for name, part in {**self.passes.parts, **shared}.items():
             m.submodules[name] = part
         p1, p2 = self.passes.perturbations(m, self.control.settings)
         self.passes.connect(m, p1, p2)
@@ -102,7 +103,7 @@ class ZerothOrderSequencer(wiring.Component):
     # -- wires -----------------------------------------------------------------------------------------------------
 
     def _memory(self, m: Module) -> None:
-        """Connect the requesters and the buses, and report what fails first."""
+        """Connect requesters, buses and faults."""
         memory, control, scheduler, fault = self.memory, self.control, self.passes.scheduler, self.control.fault
         for bus in buses(self.spec.memory_ports):
             wiring.connect(m, getattr(memory, bus), wiring.flipped(getattr(self, bus)))
@@ -117,9 +118,9 @@ class ZerothOrderSequencer(wiring.Component):
             memory.deltas_write.command.payload.address.eq(control.settings.deltas),
             memory.deltas_write.command.payload.beats.eq(self.passes.delta_beats),
         ]
-        # a beat is lost where the memory fails: what it leads to is not its own
-        told = [(part.fault.failed, part.fault.error, part.fault.address) for part in (memory, scheduler)]
-        *others, (_, error, address) = faults = [*told, *self.passes.faults]
+        # the memory's fault comes first: its lost beats may cause the others
+        reported = [(part.fault.failed, part.fault.error, part.fault.address) for part in (memory, scheduler)]
+        *others, (_, error, address) = faults = [*reported, *self.passes.faults]
         m.d.comb += [
             fault.failed.eq(Cat(failed for failed, *_ in faults).any()),
             fault.error.eq(error),
@@ -130,7 +131,7 @@ class ZerothOrderSequencer(wiring.Component):
                 m.d.comb += [fault.error.eq(error), fault.address.eq(address)]
 
     def _results(self, m: Module) -> None:
-        """Logits go to the losses, or to the memory."""
+        """Route logits to the losses or to the memory."""
         slopes, logits = self.slopes, self.passes.logits
         source, logit, last, written = self.passes.results(m)
         m.d.comb += [
@@ -142,21 +143,21 @@ class ZerothOrderSequencer(wiring.Component):
         ]
 
     def _steps(self, m: Module, p1: Value, p2: Value) -> None:
-        """Connect settings with what has them, and count perturbations and slopes."""
+        """Connect settings, and count perturbations and projected gradients."""
         control, settings, job, steps = self.control, self.control.settings, self.passes.scheduler.job, self.steps
         slopes, updates, step = self.slopes, self.updates, self.passes.scheduler.step
         self._slopes_left = Signal(range(MOST_SLOPES + 1), name="slopes_left")
-        given = Signal(name="position_given")
+        recorded = Signal(name="position_given")
         names = ("order", "samples", "sample_count", "steps", "batch")
         m.d.sync += [
             steps.infer.eq(reduce(or_, (control.command == other for other in self.spec.jobs[1:]))),
             steps.outer_ends.eq(steps.outer == p1 - 1),
             steps.inner_ends.eq((steps.inner == p2 - 1) | self.passes.single),
-            self._slopes_left.eq(self._slopes_left + given - slopes.o.valid),
+            self._slopes_left.eq(self._slopes_left + recorded - slopes.o.valid),
         ]
         m.d.comb += [
             *(getattr(job, name).eq(getattr(settings, name)) for name in names),
-            given.eq(slopes.position.valid & slopes.position.ready),
+            recorded.eq(slopes.position.valid & slopes.position.ready),
             updates.first.eq(p1),
             updates.cut.eq(self.passes.cut),
             updates.scalars.eq(settings.scalars),
@@ -175,7 +176,6 @@ class ZerothOrderSequencer(wiring.Component):
     # -- states ----------------------------------------------------------------------------------------------------
 
     def _idle(self, m: Module, images: ImageReads) -> None:
-        """Begin a command."""
         control, save, passes = self.control, self.memory.deltas_write.command, self.passes
         with m.State("IDLE"):
             m.d.comb += control.ready.eq(1)
@@ -191,7 +191,7 @@ class ZerothOrderSequencer(wiring.Component):
                     passes.begin_inference(m)
 
     def _load(self, m: Module, images: ImageReads) -> None:
-        """Load and load deltas: read the image. New parameters have no deltas; a training goes on behind its image."""
+        """Read a command's image; then clear deltas after new parameters, or begin to train."""
         with m.State("TRANSFER"):
             self.passes.transfer(m)
             with m.If(images.accepted):
@@ -209,7 +209,9 @@ class ZerothOrderSequencer(wiring.Component):
                 m.next = "END"
 
     def _train(self, m: Module) -> None:
-        """Train, behind the generator's state: of each step its perturbations with their passes, then the updates."""
+        """Train after the generator's state is loaded: in each step the perturbations with their passes, then the
+        updates.
+        """
         step, steps, passes = self.passes.scheduler.step, self.steps, self.passes
         with m.State("STEP"):
             m.d.sync += [steps.outer.eq(0), steps.inner.eq(0)]
@@ -223,7 +225,7 @@ class ZerothOrderSequencer(wiring.Component):
         self.update_states(m)
 
     def _advance(self, m: Module) -> None:
-        """Go on with the next perturbation, or behind the last one with the coefficients."""
+        """Continue with the next perturbation, or after the last perturbation with the coefficients."""
         steps, passes = self.steps, self.passes
         with m.If(passes.first):
             passes.begin_second(m)
@@ -238,19 +240,19 @@ class ZerothOrderSequencer(wiring.Component):
             m.next = "SLOPES"
 
     def update_states(self, m: Module) -> None:
-        """Move the deltas along a step's perturbations, behind its slopes: from ``COEFFICIENTS`` on."""
+        """States that update the deltas along a step's perturbations, from ``COEFFICIENTS`` on."""
         with m.State("COEFFICIENTS"):
             m.d.comb += self.updates.start.eq(1)
             m.next = "WALK"
         self.passes.update_states(m, lambda: self.end_update(m))
 
     def end_update(self, m: Module) -> None:
-        """End a step that trains."""
+        """Count a trained step and end it."""
         m.d.comb += [self.control.counts.steps_done.eq(1), self.monitor.done.eq(1)]
         self._end_step(m)
 
     def _end_step(self, m: Module) -> None:
-        """Go on with the next step, or end the command."""
+        """Continue with the next step, or end the command."""
         m.d.sync += self.steps.left.eq(self.steps.left - 1)
         m.next = "STEP"
         with m.If(self.passes.last_step):

@@ -1,4 +1,4 @@
-"""A core that trains by zeroth order: an engine's forward passes times a sequencer, inside the shell."""
+"""Core with an engine and the trainer by zeroth order, inside the shell."""
 
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -13,7 +13,7 @@ from .sequencer import ZerothOrderSequencer
 
 
 class ZerothOrderCore(ShelledCore):
-    """Core of a `ZerothOrderSpec`. A core names its engine, and a trainer of its own its sequencer; see `ShelledCore`.
+    """Base class of the cores with a `ZerothOrderSpec`; a core sets its engine, and `sequencer` for another trainer.
 
     After a fault during a command, the host loads program and deltas again.
 
@@ -34,11 +34,11 @@ class ZerothOrderCore(ShelledCore):
         super().__init__(spec, monitor or self.passes.monitor_of(spec))
 
     def trainer(self) -> wiring.Component:
-        """Build the sequencer with its engine."""
+        """Sequencer with its engine."""
         return self.passes.assemble(self.sequencer(self.spec, self.passes(self.spec)))
 
     def products(self, m: Module, settings: wiring.PureInterface) -> dict[str, Value]:
-        """Values of `CoreSpec.products`, from the few bits that perturbations have."""
+        """Values of `CoreSpec.products`, computed from few bits: perturbations are at most `MOST_PERTURBATIONS`."""
         p1, p2 = self.passes.perturbations(m, settings)
         products = self.spec.products(SimpleNamespace(p1=p1, p2=p2))
         return {name: product[: (MOST_PERTURBATIONS**2).bit_length()] for name, product in products.items()}

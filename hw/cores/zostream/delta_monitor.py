@@ -1,4 +1,4 @@
-"""Delta monitor: deltas as they are stored, one by one, as beats of their image."""
+"""Delta monitor: packs deltas into the beats of their image."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -10,17 +10,17 @@ from ..shelled_core import Monitor
 
 
 class DeltaMonitor(wiring.Component):
-    """Collect the deltas of a row, which come in order, and show each beat of them; a row is filled up with 0.
+    """Packs the stored deltas of a row into beats; a row's last beat is padded with 0.
 
     Attributes
     ----------
     valid : In(1)
-        A delta is stored.
+        A delta is stored; deltas of a row come in order.
     row, column : In
-        Its place.
+        Address of the delta.
     delta : In(32)
     beat_valid, beat, data : Out
-        See `Monitor`; a cycle later.
+        As in `Monitor`; a cycle later.
     """
 
     def __init__(self, spec: WordOffsetsSpec) -> None:

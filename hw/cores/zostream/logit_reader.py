@@ -1,4 +1,4 @@
-"""Logit reader: results of a pass from the activation memory, value by value: logits, or what passes a cut."""
+"""Logit reader: reads a pass's results from the activation memory, value by value."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream, wiring
@@ -13,15 +13,15 @@ from ...stream.engine.engine_port import chunk_layout, chunk_values
 from ...stream.memory.chunk_line import ChunkLine
 
 RESULT = stream.Signature(data.StructLayout({"logit": shape(Q11_16), "last": 1}))
-"""A stream of results, with a flag on a row's last one; a logit has 24 bits."""
+"""Stream of results, 24 bits each; `last` marks the last value of a row."""
 _WAITING = 2
-"""Results that wait, beside the one on offer: a logit goes a long way, and whether it is taken is known late."""
+"""Results in the FIFO of the output; it cuts a long ready path."""
 
 
 class LogitReader(wiring.Component):
-    """Read the rows of all sentences: of each row its plus side, then its minus side.
+    """Reads the result rows of all sentences: of each row the plus side, then the minus side.
 
-    A chunk is read when the one before was given; each takes some cycles more than it has values.
+    Results are logits, or the values at a cut. A chunk takes a few cycles more than it has values.
 
     Parameters
     ----------
@@ -35,24 +35,24 @@ class LogitReader(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Begin; one cycle. The next ones stay until `done`.
+        Begin; one cycle. The inputs below are stable until `done`.
     wide, base, stride : In
-        Memory and address of the first row, and addresses from a group to the next.
+        Memory and address of the first row, and address step between groups.
     outputs : In
         Values of a row, at least 1.
     sentences, rows : In
-        How many there are, at least 1; all of their rows.
+        Sentences, and rows of all sentences; at least 1.
     tokens : In
-        Rows of the sentence `number`; a cycle behind it.
+        Rows of sentence `number`; a cycle later.
     waits : In(1)
-        A sentence begins when the last value of the one before was taken.
+        A sentence begins only after the last value of the previous sentence was taken.
     both : In(1)
-        The minus side is read, too.
-    operands_read, operands : Out, In, streams of a chunk's place, of its values
+        Read the minus side, too.
+    operands_read, operands : Out, In, streams of a chunk's address, of its values
     number : Out
-        Number of the sentence in progress.
+        Number of the present sentence.
     begins : Out(1)
-        The sentence begins; one cycle, two cycles or more after `number` changed, and before its first logit.
+        The sentence begins; one cycle, at least two cycles after a change of `number`, before its first logit.
     o : Out, stream of `RESULT`
     done : Out(1)
         The last logit was taken; one cycle.
@@ -83,9 +83,9 @@ class LogitReader(wiring.Component):
         m = Module()
         m.submodules.line = line = ChunkLine(self.chunks)
         read, operands, columns = self.operands_read, self.operands, self.chunks.columns
-        minus, left = Signal(), Signal.like(self.outputs, reset_less=True)
+        minus, values_left = Signal(), Signal.like(self.outputs, reset_less=True)
         column = Signal(range(columns))
-        # of all rows, and of those of the sentence
+        # row among all rows, and remaining rows of the sentence
         place, left_rows = Signal.like(self.rows, name="place"), Signal.like(self.tokens, reset_less=True)
         row = Mux(minus, self.rows + place, place)
         m.d.comb += [
@@ -96,13 +96,13 @@ class LogitReader(wiring.Component):
             read.payload.address.eq(line.line + row),
             read.payload.part.eq(line.part),
         ]
-        # flags of the last value, and of a chunk's last: the reads of the memory wait for them
+        # registered flags of the row's and of the chunk's last value: the memory's reads wait for them
         last, ends = Signal(reset_less=True), Signal(reset_less=True)
         following = Signal.like(column, name="following")
         results = self._results(m, column, last)
         taken = operands.valid & results.i.ready
         final, new = self.number == self.sentences - 1, Signal()
-        # there are operands behind a read alone: no state is asked for, as the memory waits for this, and long
+        # operands follow only a read, so ready needs no state: its path to the memory is long
         m.d.comb += [operands.ready.eq(ends & results.i.ready), results.i.valid.eq(operands.valid)]
         m.d.comb += following.eq(Mux(ends, 0, column + 1))
         with m.FSM():
@@ -115,7 +115,11 @@ class LogitReader(wiring.Component):
                 m.next = "BEGIN"
             with m.State("BEGIN"), m.If(~self.waits | results.empty | ~new):
                 m.d.comb += [line.start.eq(1), self.begins.eq(new)]
-                m.d.sync += [left.eq(self.outputs), Cat(last, ends).eq((self.outputs == 1).replicate(2)), new.eq(0)]
+                m.d.sync += [
+                    values_left.eq(self.outputs),
+                    Cat(last, ends).eq((self.outputs == 1).replicate(2)),
+                    new.eq(0),
+                ]
                 with m.If(new):
                     m.d.sync += left_rows.eq(self.tokens)
                 m.next = "READ"
@@ -125,8 +129,8 @@ class LogitReader(wiring.Component):
                     m.next = "GIVE"
             with m.State("GIVE"):
                 with m.If(taken):
-                    m.d.sync += [left.eq(left - 1), last.eq(left == 2), column.eq(following)]
-                    m.d.sync += ends.eq((left == 2) | (following == columns - 1))
+                    m.d.sync += [values_left.eq(values_left - 1), last.eq(values_left == 2), column.eq(following)]
+                    m.d.sync += ends.eq((values_left == 2) | (following == columns - 1))
                 with m.If(taken & ends):
                     m.d.comb += line.advance.eq(1)
                     m.next = "READ"
@@ -146,7 +150,7 @@ class LogitReader(wiring.Component):
         return m
 
     def _results(self, m: Module, column: Signal, last: Value) -> Fifo:
-        """Let results wait, each chosen of the chunk on offer, which stays until its last value is here."""
+        """FIFO of results, filled from the chunk on offer."""
         m.submodules.results = results = Fifo(self.o.payload.shape(), _WAITING)
         wiring.connect(m, results.o, wiring.flipped(self.o))
         values = self.operands.payload.value

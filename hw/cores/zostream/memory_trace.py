@@ -1,4 +1,4 @@
-"""`zostream` whose monitor shows its activation memory: what each instruction writes, to find where a job is wrong."""
+"""`zostream` with a monitor of its activation memory, to find the first wrong instruction of a job."""
 
 from amaranth.hdl import Cat, Module, Mux
 
@@ -13,10 +13,10 @@ from .streamed_trainer import StreamedTrainer
 
 
 class TracedTrainer(StreamedTrainer):
-    """The trainer; its monitor shows each chunk that is written, and the end of each instruction."""
+    """Trainer with a monitor of each written chunk and of the end of each instruction."""
 
     def show(self, m: Module) -> None:
-        """Show chunks as beats of an image of both memories, see `MemoryTraceLayout`."""
+        """Drive the monitor with chunks as beats of an image of both memories, see `MemoryTraceLayout`."""
         engine, monitor = self.engine, self.monitor
         layout = MemoryTraceLayout(engine.spec.chunks)
         write, chunks = engine.memory.write.payload, layout.chunks
@@ -29,8 +29,8 @@ class TracedTrainer(StreamedTrainer):
         m.d.comb += [
             monitor.valid.eq(Mux(engine.memory.write.valid, (1 << layout.chunk_beats) - 1, 0)),
             monitor.beat.eq(Mux(write.wide, layout.narrow_chunks + write.address, narrow) * layout.chunk_beats),
-            Cat(*(monitor.data.word_select(at, 32) for at in range(chunks.columns))).eq(
-                Cat(*(Cat(write.value[at], write.value[at][-1].replicate(5)) for at in range(chunks.columns)))
+            Cat(*(monitor.data.word_select(index, 32) for index in range(chunks.columns))).eq(
+                Cat(*(Cat(write.value[index], write.value[index][-1].replicate(5)) for index in range(chunks.columns)))
             ),
             monitor.done.eq(Cat(*ends).any()),
             monitor.operation.eq(engine.port.operation),
@@ -38,7 +38,7 @@ class TracedTrainer(StreamedTrainer):
 
 
 class TracedPasses(StreamPasses):
-    """Passes whose trainer is a `TracedTrainer`."""
+    """`StreamPasses` with a `TracedTrainer`."""
 
     @classmethod
     def assemble(cls, sequencer: ZerothOrderSequencer) -> TracedTrainer:
@@ -47,7 +47,7 @@ class TracedPasses(StreamPasses):
 
 
 def trace_monitor(spec: ZostreamSpec) -> Monitor:
-    """Monitor of both memories, and of the operation at work."""
+    """Monitor of both activation memories and of the active operation."""
     layout = MemoryTraceLayout(spec.engine.chunks)
     return Monitor(layout.chunk_beats, layout.bits, operations=True)
 

@@ -1,4 +1,4 @@
-"""Pass memory: sentences of a pass, as many of a step's as there is room for."""
+"""Pass memory: the sentences of a pass, as many of a step's sentences as fit."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -17,7 +17,9 @@ def entry_layout(tokens: int, address: int = ADDRESS_BITS) -> data.StructLayout:
 
 
 class PassMemory(wiring.Component):
-    """Take sentences, in order, as long as both sides of them have room, up to a step's last one.
+    """Collects sentences in order, while both sides of their tokens fit, up to the step's last sentence.
+
+    A sentence takes three cycles.
 
     Parameters
     ----------
@@ -29,19 +31,19 @@ class PassMemory(wiring.Component):
     Attributes
     ----------
     sentence : In, stream of `sentence_layout`
-        Sentences; each has room by itself.
+        Sentences; each fits alone.
     capacity : In, 16 bits
-        Tokens of both sides that there is room for.
+        Most tokens of a pass, of both sides.
     clear : In(1)
-        The pass is over: begin the next one. One cycle, while `complete`.
+        End the pass; one cycle, while `complete`.
     complete : Out(1)
-        Nothing more belongs to the pass. The members below are those of a complete pass.
+        The pass is full or has the step's last sentence; the outputs below are valid.
     sentences, rows, longest : Out
-        Number of sentences, tokens of all of them, and of the longest.
+        Sentences, tokens of all sentences, tokens of the longest.
     upper : Out(1)
-        They are read from what is kept.
+        The sentences are read from the cache of the cut.
     last : Out(1)
-        The step's last sentence is among them.
+        The pass has the step's last sentence.
     number : In
         Sentence to read.
     entry : Out
@@ -69,14 +71,14 @@ class PassMemory(wiring.Component):
         m = Module()
         m.submodules.sentences = memory = ram(platform, self._planned, self._entry)
         write, read = memory.write_port(), memory.read_port()
-        given, longest = self.sentence.payload, self.longest
+        sentence, longest = self.sentence.payload, self.longest
         rows, fits, written = Signal(len(self.rows) + 1, reset_less=True), Signal(reset_less=True), Signal()
-        m.d.sync += [rows.eq(self.rows + given.tokens), fits.eq(Cat(0, rows) <= self.capacity)]
+        m.d.sync += [rows.eq(self.rows + sentence.tokens), fits.eq(Cat(0, rows) <= self.capacity)]
         m.d.comb += [
             self.sentence.ready.eq(written),
             write.en.eq(written),
             write.addr.eq(self.sentences),
-            *(write.data[name].eq(given[name]) for name in self._entry.members),
+            *(write.data[name].eq(sentence[name]) for name in self._entry.members),
             read.addr.eq(self.number),
             self.entry.eq(read.data),
         ]
@@ -87,11 +89,11 @@ class PassMemory(wiring.Component):
                 m.next = "TAKE"
             with m.State("TAKE"):
                 m.d.comb += written.eq(fits)
-                m.d.sync += [self.complete.eq(given.last | ~fits), self.last.eq(given.last & fits)]
+                m.d.sync += [self.complete.eq(sentence.last | ~fits), self.last.eq(sentence.last & fits)]
                 with m.If(fits):
-                    m.d.sync += self.upper.eq(given.upper)
+                    m.d.sync += self.upper.eq(sentence.upper)
                     m.d.sync += [self.sentences.eq(self.sentences + 1), self.rows.eq(rows)]
-                    m.d.sync += longest.eq(Mux(given.tokens > longest, given.tokens, longest))
+                    m.d.sync += longest.eq(Mux(sentence.tokens > longest, sentence.tokens, longest))
                 m.next = "WAIT"
         with m.If(self.clear):
             m.d.sync += [self.complete.eq(0), self.sentences.eq(0), self.rows.eq(0), longest.eq(0)]

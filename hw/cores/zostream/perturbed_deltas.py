@@ -1,4 +1,4 @@
-"""Perturbed deltas: the generator, and the block of deltas and offsets behind it; position of the perturbations."""
+"""Perturbed deltas: the generator with the block of deltas and offsets, and the generator's position."""
 
 from typing import Any
 
@@ -19,24 +19,24 @@ from ..shelled_core import Monitor
 from .delta_monitor import DeltaMonitor
 
 SHOWN = ("valid", "beat", "data")
-"""Members of a `Monitor` that show deltas."""
+"""Members of a `Monitor` for deltas."""
 
 
 class DeltaCommand(data.StructLayout):
-    """Command for rows of deltas, and what the generator does with its last word.
+    """Command for rows of deltas, and the generator's action at its last word.
 
     Attributes
     ----------
-    kind : `OffsetCommand`
-        All but `OffsetCommand.OFFSETS`.
+    kind : `Kind`
+        All but `Kind.OFFSETS`.
     table : 1
-        Which part's deltas they are: 1 for the part behind a cut.
+        Part of the network: 1 after the cut, otherwise 0.
     factor : signed(27)
-        Multiple of the perturbation.
+        Factor of the perturbation.
     count : 24 bits
-        Rows, or words that are skipped.
+        Rows, or skipped words.
     replay, mark : 1
-        With the last word of the generator: it goes back to the mark, or sets it behind this word.
+        At the last word, the generator returns to the mark, or sets the mark after this word.
     """
 
     def __init__(self) -> None:
@@ -45,32 +45,32 @@ class DeltaCommand(data.StructLayout):
 
 
 class PerturbedDeltas(wiring.Component):
-    """Carry out commands of the trainer, and requests of the engine between them.
+    """Runs commands of the trainer, and requests of the engine between commands.
 
     Attributes
     ----------
     state : In, stream of beats
-        A state of the generator; it sets the mark.
+        State for the generator; loading sets the mark.
     loaded : Out(1)
-        The state is where it belongs; one cycle.
+        The state is loaded; one cycle.
     start, position : In(1), In(32)
-        Begin a job, whose first perturbation is at this position; one cycle.
+        Begin a job with its first perturbation at `position`; one cycle.
     at : Out(32)
         Position of the generator's next word.
     command : In, stream of `DeltaCommand`
         Only while the engine is idle.
     done : Out(1)
-        A command is over; one cycle.
+        A command has ended; one cycle.
     clipped : Out
-        With `done`: offsets that were clipped.
+        Clipped offsets of the command, with `done`.
     request, offsets : In, Out, streams
         See `EnginePort`.
     first_rows : In
-        Rows of the first part, behind which those of the other one stand in an image.
+        Rows of the first part; the other part's rows follow in an image.
     load, save : In, Out, streams of beats
         Images of deltas.
     valid, beat, data : Out
-        Deltas as they are stored, see `Monitor`.
+        Stored deltas, see `Monitor`.
     """
 
     def __init__(self, spec: WordOffsetsSpec) -> None:
@@ -110,11 +110,11 @@ class PerturbedDeltas(wiring.Component):
         wiring.connect(m, loader.load, generator.load)
         wiring.connect(m, wiring.flipped(self.state), loader.beats)
         wiring.connect(m, deltas.offsets, wiring.flipped(self.offsets))
-        command, own, request = deltas.command, self.command, self.request
-        # two registers: long paths begin where commands are made and where they are taken
+        command, issued, request = deltas.command, self.command, self.request
+        # two registers cut the long paths from the states that issue commands and to the logic that takes them
         taken, held = Signal(), Signal()
         before, kept = (Signal(DeltaCommand(), name=name, reset_less=True) for name in ("before", "kept"))
-        m.d.sync += [taken.eq(own.valid & own.ready), before.eq(own.payload)]
+        m.d.sync += [taken.eq(issued.valid & issued.ready), before.eq(issued.payload)]
         with m.If(taken):
             m.d.sync += [held.eq(1), kept.eq(before)]
         with m.Elif(command.ready):
@@ -127,7 +127,7 @@ class PerturbedDeltas(wiring.Component):
             command.payload.count.eq(Mux(held, kept.count, request.payload.count)),
             command.payload.table.eq(Mux(held, kept.table, request.payload.table)),
             *(command.payload[name].eq(request.payload[name]) for name in ("word", "fraction", "wide")),
-            own.ready.eq(~taken & ~held),
+            issued.ready.eq(~taken & ~held),
             request.ready.eq(command.ready & ~held),
             deltas.done.ready.eq(1),
             self.done.eq(deltas.done.valid),
@@ -153,15 +153,15 @@ class PerturbedDeltas(wiring.Component):
         return m
 
     def _draw(self, m: Module, taken: Value, before: Any, kept: Any) -> None:
-        """Give words of the generator, as many as a command takes, and count where it stands."""
+        """Draw the generator's words for a command, and count the generator's position."""
         generator, deltas = self.generator, self.offsets_block
-        left, period = Signal.like(before.count, name="words_left", reset_less=True), self.spec.generator.period
-        final, drawn = left == 1, generator.o.valid & generator.o.ready
+        remaining, period = Signal.like(before.count, name="words_left", reset_less=True), self.spec.generator.period
+        final, drawn = remaining == 1, generator.o.valid & generator.o.ready
         position, marked, after = (Signal(range(period), name=name) for name in ("position", "marked", "after"))
         with m.If(taken):
-            m.d.sync += left.eq(before.count)
+            m.d.sync += remaining.eq(before.count)
         with m.Elif(drawn):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += remaining.eq(remaining - 1)
         m.d.comb += [
             deltas.u.valid.eq(generator.o.valid),
             deltas.u.payload.eq(generator.o.payload),
@@ -177,4 +177,4 @@ class PerturbedDeltas(wiring.Component):
             m.d.sync += position.eq(Mux(generator.replay.bit, marked, after))
             with m.If(generator.mark.bit):
                 m.d.sync += marked.eq(after)
-        probe(self, left=left)
+        probe(self, left=remaining)

@@ -1,4 +1,4 @@
-"""Program loader: has a program checked, keeps what it says, and runs it."""
+"""Program loader: has a program checked, stores its sizes, and issues its instructions."""
 
 from enum import IntEnum
 
@@ -16,54 +16,54 @@ from ...ports import layout
 from ...probe import probe
 
 _TOKEN = 32
-"""Values of a row of a sample, of 3 bytes each."""
+"""Values of a sample's row, of 3 bytes each."""
 KEPT_BITS = MOST_KEPT.bit_length()
-"""Bits of the number of values of a row that passes a cut."""
+"""Bits of the number of values of a row at the cut."""
 _FEATURE_BITS = (MOST_FEATURES - 1).bit_length()
 
 
 class ProgramLoader(wiring.Component):
-    """Load a program and look at the last instruction of its parts; give its instructions in a pass.
+    """Loads and checks a program, and issues its instructions in each pass.
 
-    The results of the last one are the logits, those of the last one before a cut are all that passes there.
+    The results of the last instruction are the logits; the results of the last instruction before the cut are the
+    values at the cut.
 
     Parameters
     ----------
     spec : ProgramSequencerSpec
-        The sequencer.
     errors : type of IntEnum
-        The core's error codes.
+        Error codes of the core.
     classes : int
         Most logits of a sample.
     times : int
-        Rows of deltas, after which words return.
+        Rows of deltas; longer perturbations repeat them.
 
     Attributes
     ----------
     load, run : In(1)
         Load a program, begin a pass; one cycle.
     behind, before : In(1)
-        With `run`: of the instructions behind the cut, or before it, alone.
+        With `run`: only the instructions after the cut, or before it.
     beats : In, 16 bits
-        Beats of the program's image; stays while it is loaded.
+        Beats of the program's image; stable during the load.
     loaded : Out(1)
-        It is checked and accepted; one cycle. If it is not, `failed` rises.
+        The program is accepted; one cycle. After a refusal `failed` rises instead.
     valid : Out(1)
-        There is a program; those below are its own.
+        A program is loaded; the outputs below describe it.
     operations, capacity, features, inputs, words : Out
-        As its header says.
+        Values of the header.
     cut, split, pooled : Out(1)
-        It is cut, and words of both parts are perturbed; behind the cut a sentence has one row.
+        The program has a cut; words of both parts are perturbed; a sentence has a single row at the cut.
     first_rows, rows : Out
-        Rows of the deltas of the first part, and of the last or only one.
+        Rows of the deltas of the first part, and of the last or only part.
     token_beats, logit_beats : Out, 16 bits
-        Beats of a token of a sample, and of a sample's logits.
+        Beats of a token, and of a sample's logits.
     outputs, base : Out
         Logits of a sample, and their address in the activation memory.
     kept_outputs, kept_wide, kept_base, kept_buffer, kept_beats : Out
-        Values of a row that passes the cut, memory and address of the first one, its `Buffer`, and beats of a row.
+        A row at the cut: values, memory, address of the first row, `Buffer`, and beats of a row.
     failed, error, number : Out
-        A program was refused: the code, and the number of the operation. Held until reset.
+        The program was refused: error code, and number of the operation. Held until reset.
     command, status, o : Out, In, In
         Streams of `ProgramSequencer`.
     instruction : Out, stream
@@ -73,14 +73,14 @@ class ProgramLoader(wiring.Component):
     def __init__(self, spec: ProgramSequencerSpec, errors: type[IntEnum], classes: int, times: int) -> None:
         self._errors, self._classes, self._times, self._spec = errors, classes, times, spec
         streams = {name: stream.Signature(layout(port)) for name, port in spec.streams().items()}
-        told = ("operations", "capacity", "features", "inputs", "words", "behind")
-        self._told = told
+        header = ("operations", "capacity", "features", "inputs", "words", "behind")
+        self._header = header
         super().__init__(
             {
                 **dict.fromkeys(("load", "run", "behind", "before"), In(1)),
                 "beats": In(BEAT_COUNT_BITS),
                 **dict.fromkeys(("loaded", "valid"), Out(1)),
-                **{name: Out(COUNTS[name]) for name in told if name != "behind"},
+                **{name: Out(COUNTS[name]) for name in header if name != "behind"},
                 **dict.fromkeys(("cut", "split", "pooled"), Out(1)),
                 **dict.fromkeys(("first_rows", "rows"), Out(range(times + 1))),
                 **dict.fromkeys(("token_beats", "logit_beats", "kept_beats"), Out(BEAT_COUNT_BITS)),
@@ -101,24 +101,28 @@ class ProgramLoader(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the RTL. Longer than most, as it is one state machine, whose states share its registers."""
+        """Build the RTL. Longer than most, as the states of one machine share its registers."""
         m = Module()
-        command, status, given, last = self.command, self.status.payload, self.o, self.o.payload
+        command, status, offered, last = self.command, self.status.payload, self.o, self.o.payload
         looks, refused = Signal(), Signal(reset_less=True)
-        # words behind the cut, instructions before it, and instructions of a pass that are still to come
-        behind, first_part, left = Signal(COUNTS["behind"]), Signal(COUNTS["operations"]), Signal(COUNTS["operations"])
-        words = {name: behind if name == "behind" else getattr(self, name) for name in self._told}
+        # words after the cut, instructions before the cut, remaining instructions of the pass
+        behind, first_part, remaining = (
+            Signal(COUNTS["behind"]),
+            Signal(COUNTS["operations"]),
+            Signal(COUNTS["operations"]),
+        )
+        words = {name: behind if name == "behind" else getattr(self, name) for name in self._header}
         with m.If(self.instruction.valid & self.instruction.ready):
-            m.d.sync += left.eq(left - 1)
+            m.d.sync += remaining.eq(remaining - 1)
         m.d.comb += [
             command.payload.run.eq(1),
-            self.instruction.payload.eq(given.payload),
+            self.instruction.payload.eq(offered.payload),
             # a pass may end at the cut
-            self.instruction.payload.last.eq(last.last | (left == 1)),
-            self.instruction.valid.eq(given.valid & ~looks),
-            given.ready.eq(self.instruction.ready & ~looks),
+            self.instruction.payload.last.eq(last.last | (remaining == 1)),
+            self.instruction.valid.eq(offered.valid & ~looks),
+            offered.ready.eq(self.instruction.ready & ~looks),
         ]
-        # the last instruction, at first with all bits of its numbers
+        # the last instruction: all bits of its numbers, as it is not yet checked
         outputs, buffer = Signal.like(last.outputs, reset_less=True), Signal.like(last.destination, reset_less=True)
         shifted, kept = Signal(reset_less=True), Signal.like(last.outputs, name="kept", reset_less=True)
         self._sizes(m, outputs, kept, behind)
@@ -130,7 +134,7 @@ class ProgramLoader(wiring.Component):
                     m.next = "LOAD"
                 with m.Elif(self.run):
                     m.d.sync += command.payload.first.eq(Mux(self.behind, first_part, 0))
-                    m.d.sync += left.eq(Mux(self.before, first_part, 0))
+                    m.d.sync += remaining.eq(Mux(self.before, first_part, 0))
                     m.next = "RUN"
             with m.State("LOAD"):
                 m.d.comb += [command.valid.eq(1), command.payload.run.eq(0), command.payload.count.eq(self.beats)]
@@ -139,9 +143,9 @@ class ProgramLoader(wiring.Component):
                     m.next = "STATUS"
             with m.State("STATUS"):
                 m.d.comb += self.status.ready.eq(1)
-                # until it is there, whatever is on offer: whether it is goes a long way
+                # registers follow the payload in each cycle of this state, as the path of valid is long
                 m.d.sync += [into.eq(status[name]) for name, into in words.items()]
-                # of a program that is cut all are looked at
+                # all instructions of a program with a cut are examined, otherwise only the last
                 m.d.sync += command.payload.first.eq(Mux(status.behind == 0, status.operations - 1, 0))
                 m.d.sync += [self.number.eq(status.place), self.error.eq(PROGRAM + status.reason)]
                 m.d.sync += refused.eq(status.reason != Reason.NONE)
@@ -157,9 +161,9 @@ class ProgramLoader(wiring.Component):
                 with m.If(command.ready):
                     m.next = "LOOK"
             with m.State("LOOK"):
-                m.d.comb += [looks.eq(1), given.ready.eq(1)]
+                m.d.comb += [looks.eq(1), offered.ready.eq(1)]
                 m.d.sync += [outputs.eq(last.outputs), buffer.eq(last.destination), shifted.eq(last.result_shift != 0)]
-                with m.If(given.valid):
+                with m.If(offered.valid):
                     with m.If(self.cut & ~last.part):
                         m.d.sync += [first_part.eq(first_part + 1), kept.eq(last.outputs)]
                         m.d.sync += [self.kept_buffer.eq(last.destination), self.pooled.eq(self.pooled | pools)]
@@ -167,7 +171,7 @@ class ProgramLoader(wiring.Component):
                         m.next = "COMPARE"
             self._judge(m, (outputs, kept), buffer, shifted)
             with m.State("RUN"):
-                m.d.comb += [command.valid.eq(1), command.payload.count.eq(left)]
+                m.d.comb += [command.valid.eq(1), command.payload.count.eq(remaining)]
                 with m.If(command.ready):
                     m.next = "IDLE"
             with m.State("FAILED"):
@@ -176,7 +180,7 @@ class ProgramLoader(wiring.Component):
         return m
 
     def _sizes(self, m: Module, outputs: Signal, kept: Signal, behind: Signal) -> None:
-        """Beats of tokens, logits and rows that pass the cut, and rows of deltas."""
+        """Compute beats of tokens, logits and rows at the cut, and rows of deltas."""
         beats = (self.features[:_FEATURE_BITS] + (_TOKEN - 1)) >> (_TOKEN - 1).bit_length()
         m.d.comb += [
             self.outputs.eq(outputs),
@@ -195,14 +199,14 @@ class ProgramLoader(wiring.Component):
         ]
 
     def _judge(self, m: Module, sizes: tuple[Signal, Signal], buffer: Signal, shifted: Signal) -> None:
-        """Refuse too many logits, those of another format, and sizes that are 0; find the addresses of the results.
+        """Refuse sizes and formats of results and inputs, and compute the addresses of the results.
 
-        Meanwhile see whether the inputs end within their memory, and refuse them if not. Longer than most, as all are
-        products with the same tokens in the same cycles.
+        The address products take a bit a cycle; the product for the last row of the inputs is computed alongside, and
+        inputs beyond their memory are refused. Longer than most, as all products share registers and cycles.
         """
         outputs, kept = sizes
         stride = Signal(max(len(self.base), len(self.kept_base)), name="stride", reset_less=True)
-        left = Signal(range(ROW_BITS + 1), name="bits_left")
+        bits_left = Signal(range(ROW_BITS + 1), name="bits_left")
         bases = [
             (base, given, Signal(ROW_BITS, name=f"{name}first", reset_less=True))
             for base, given, name in ((self.base, buffer, ""), (self.kept_base, self.kept_buffer, "kept_"))
@@ -214,31 +218,31 @@ class ProgramLoader(wiring.Component):
             (Reason.WORDS, (self.words == 0) & ~self.cut),
             (Reason.FORMAT, buffer[ROW_BITS] | shifted),
         )
-        found = Signal(len(reasons), reset_less=True)
-        m.d.sync += found.eq(Cat(wrong for _, wrong in reasons))
+        refused = Signal(len(reasons), reset_less=True)
+        m.d.sync += refused.eq(Cat(wrong for _, wrong in reasons))
         with m.State("COMPARE"):
             m.next = "JUDGE"
         with m.State("JUDGE"):
-            m.d.sync += [stride.eq(self.capacity), left.eq(ROW_BITS)]
-            # read where it has failed
+            m.d.sync += [stride.eq(self.capacity), bits_left.eq(ROW_BITS)]
+            # used only after a refusal
             m.d.sync += [self.number.eq(self.operations - 1), self.error.eq(PROGRAM)]
             m.d.sync += [stop.eq(end), reach.eq(0), beyond.eq(end[ROW_BITS])]
             for base, given, first in bases:
                 m.d.sync += [base.eq(0), first.eq(given)]
             m.next = "MULTIPLY"
             for number, (reason, _) in reversed([*enumerate(reasons)]):
-                with m.If(found[number]):
+                with m.If(refused[number]):
                     self._fail(m, reason)
         with m.State("MULTIPLY"):
-            # a bit a cycle: there is time, and no DSP
-            m.d.sync += [stride.eq(stride << 1), left.eq(left - 1)]
+            # a bit a cycle saves the DSPs
+            m.d.sync += [stride.eq(stride << 1), bits_left.eq(bits_left - 1)]
             for base, _, first in bases:
                 m.d.sync += [first.eq(first >> 1), base.eq(base + Mux(first[0], stride, 0))]
-            # from the highest bit on the product only grows: what is beyond once stays beyond
+            # from the highest bit on the product only grows, so an excess is final
             outside = beyond | (reach > self._most)
             m.d.sync += [stop.eq(stop << 1), reach.eq((reach << 1) + Mux(stop[-1], self.capacity, 0))]
             m.d.sync += beyond.eq(outside)
-            with m.If(left == 0):
+            with m.If(bits_left == 0):
                 m.next = "IDLE"
                 with m.If(outside):
                     m.d.sync += self.number.eq(0)
@@ -248,7 +252,7 @@ class ProgramLoader(wiring.Component):
                     m.d.comb += self.loaded.eq(1)
 
     def _inputs(self, m: Module) -> tuple[Signal, Signal, Signal, Signal]:
-        """Make registers for the product of tokens and rows of the inputs; the last one is the row behind them."""
+        """Registers for the product of tokens and input rows, and the row after the inputs."""
         spec, wide = self._spec, self.inputs[ROW_BITS]
         features = self.features[:_FEATURE_BITS]
         narrow_rows, wide_rows = (
@@ -262,13 +266,13 @@ class ProgramLoader(wiring.Component):
         m.d.sync += self._most.eq(Mux(wide, spec.wide_rows, spec.rows))
         return (
             Signal(ROW_BITS, name="rows_left", reset_less=True),
-            # twice the most rows, and as many tokens again
+            # twice the most rows, and as many tokens
             Signal(max(len(self._most), len(self.capacity)) + 2, name="reach", reset_less=True),
             Signal(name="beyond", reset_less=True),
             end,
         )
 
     def _fail(self, m: Module, reason: Value | int) -> None:
-        """Report a refusal, and go on for ever with nothing."""
+        """Report a refusal and stop until reset."""
         m.d.sync += [self.failed.eq(1), self.error.eq(PROGRAM + reason)]
         m.next = "FAILED"

@@ -1,4 +1,4 @@
-"""Sample reads: the sentences of a pass for the engine, and the read commands of their rows."""
+"""Sample reads: the sentences of a pass, and the read commands of their rows."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -11,7 +11,7 @@ from .pass_memory import entry_layout
 
 
 class SampleReads(wiring.Component):
-    """Give each sentence of a pass, and a read command for each of its tokens.
+    """Issues each sentence of a pass, and a read command for each of its tokens.
 
     Parameters
     ----------
@@ -23,19 +23,20 @@ class SampleReads(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Begin a pass; one cycle. The next ones stay until `done`.
+        Begin a pass; one cycle. The inputs below are stable until `done`.
     sentences : In
         Sentences of the pass.
     kept : In(1)
-        Rows are those that are kept of the sentences.
+        Read rows from the cache of the cut, not from the samples.
     token_beats : In(16)
         Beats of a token's rows.
     number, entry : Out, In
-        As `PassMemory` has them.
+        Read port of `PassMemory`.
     sentence : Out, stream of ``first``, ``length``
+        First row and tokens of a sentence.
     command : Out, stream of `command`
     done : Out(1)
-        All are given; one cycle.
+        The last read command was taken; one cycle.
     """
 
     def __init__(self, tokens: int, address: int = ADDRESS_BITS) -> None:
@@ -57,7 +58,7 @@ class SampleReads(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         sentence, entry, read = self.sentence, self.entry, self.command
-        beat, left = Signal.like(entry.beat, reset_less=True), Signal.like(entry.tokens, reset_less=True)
+        beat, tokens_left = Signal.like(entry.beat, reset_less=True), Signal.like(entry.tokens, reset_less=True)
         m.d.comb += [
             sentence.payload.length.eq(entry.tokens),
             read.payload.address.eq(byte_address(beat)),
@@ -72,13 +73,13 @@ class SampleReads(wiring.Component):
                 m.next = "SENTENCE"
             with m.State("SENTENCE"):
                 m.d.comb += sentence.valid.eq(1)
-                m.d.sync += [beat.eq(Mux(self.kept, entry.kept, entry.beat)), left.eq(entry.tokens)]
+                m.d.sync += [beat.eq(Mux(self.kept, entry.kept, entry.beat)), tokens_left.eq(entry.tokens)]
                 with m.If(sentence.ready):
                     m.d.sync += [sentence.payload.first.eq(sentence.payload.first + entry.tokens), read.valid.eq(1)]
                     m.next = "TOKEN"
             with m.State("TOKEN"), m.If(read.ready):
-                m.d.sync += [beat.eq(beat + self.token_beats), left.eq(left - 1)]
-                with m.If(left == 1):
+                m.d.sync += [beat.eq(beat + self.token_beats), tokens_left.eq(tokens_left - 1)]
+                with m.If(tokens_left == 1):
                     m.d.sync += [self.number.eq(self.number + 1), read.valid.eq(0)]
                     m.next = "READ"
                     with m.If(self.number == self.sentences - 1):

@@ -1,4 +1,4 @@
-"""Sentence scheduler: reads the order list, and finds the sample of each entry, whose tokens its first beat tells."""
+"""Sentence scheduler: reads the sample schedule, and each sample's address and length."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from ...axi.memory_port import beat_number, byte_address
 from ...zo.steps.order_list import LABEL_BITS, OrderJob, OrderList, OrderPlace
 
 REPEATS_BITS = (MOST_PERTURBATIONS + MOST_SLOPES).bit_length()
-"""Bits of how often a step's sentences are given: for each perturbation of the first part, and for each slope."""
+"""Bits of the number of times that a step's sentences are issued: for each perturbation of the first part and each
+projected gradient."""
 
 
 def sentence_layout(tokens: int, address: int = ADDRESS_BITS) -> data.StructLayout:
     """Layout of a sentence.
 
-    Number of the beat of its first row, and of the first one that is kept of it; its tokens, its label, if it is read
-    from what is kept, and if it is a step's last.
+    ``beat`` and ``kept`` are the beat numbers of its first row in the samples and in the cache of the cut. With
+    ``upper`` its rows are read from the cache; ``last`` marks a step's last sentence.
     """
     beat = address - (BEAT - 1).bit_length()
     places = {"beat": beat, "kept": beat}
@@ -30,30 +31,31 @@ def sentence_layout(tokens: int, address: int = ADDRESS_BITS) -> data.StructLayo
 
 
 class SentenceScheduler(OrderList):
-    """Give each step, then its sentences, once or several times, one step behind the other.
+    """Issues each step, then its sentences, once or several times.
 
-    An entry takes two reads: of its sample's first beat in the index, and of the number of tokens there.
+    Each entry of the sample schedule takes two further reads: the sample's first beat from the index, and its number of
+    tokens from this beat.
 
     Parameters
     ----------
     tokens : int
         Most tokens of a sentence.
     errors : type of IntEnum
-        The core's error codes, with those of `OrderList` and ``BAD_TOKENS``.
+        Error codes of the core: the codes of `OrderList`, and ``BAD_TOKENS``.
     address : int
         Bits of a byte address.
 
     Attributes
     ----------
     job : In, `OrderJob`
-        Beside the steps ``index``, the byte address of the index, ``cache``, that of what is kept, ``labels``, how many
-        there are, and ``capacity``, tokens of both sides that there is room for. The sentences are those of what is
-        kept where ``upper`` is 1, or else all but the first of each ``turns`` times that they are given. Where
-        ``pooled`` is 1 such a sentence has one token.
+        Further members: ``index`` and ``cache``, byte addresses of the index and of the cache of the cut; ``labels``,
+        the number of labels; ``capacity``, most tokens of both sides. Sentences are read from the cache if ``upper`` is
+        1, or else in all but the first of each ``turns`` repetitions. With ``pooled`` a sentence in the cache has one
+        token.
     order_read : Out, `ReadPort`
-        Reads of the order list, the index and first beats of samples. Its beats are always taken.
+        Reads of the sample schedule, the index and first beats of samples; its beats are always taken.
     step, fault
-        See `OrderList`. Of ``BAD_TOKENS`` the value is the number of tokens.
+        See `OrderList`. With ``BAD_TOKENS`` the value is the number of tokens.
     sentence : Out, stream of `sentence_layout`
     """
 
@@ -69,12 +71,12 @@ class SentenceScheduler(OrderList):
         further |= {"turns": MOST_PERTURBATIONS.bit_length(), "repeats": REPEATS_BITS}
         sentence = sentence_layout(tokens, address)
         super().__init__(OrderJob(address, further), errors, address, {}, {"sentence": Out(stream.Signature(sentence))})
-        # beat of the index, then the sample's own, and the tokens there
+        # beat of the index, then of the sample; number of tokens
         self._beat = Signal.like(beat_number(self.job.index), name="entry", reset_less=True)
         self._tokens = Signal(32, name="tokens", reset_less=True)
         self._kept = Signal.like(self._beat, name="kept", reset_less=True)
         self._looks = Signal(name="looks")
-        # how often the step's sentences were given, up to the turns
+        # repetitions of the step's sentences, up to the job's turns
         self._turn, self._upper = Signal(range(MOST_PERTURBATIONS + 1), name="turn"), Signal(name="upper")
 
     def label_limit(self) -> Value:
@@ -82,7 +84,7 @@ class SentenceScheduler(OrderList):
         return self.job.labels
 
     def begin_samples(self, m: Module, order: OrderPlace) -> None:
-        """Give the sentence at hand, and read its entry of the index and its first beat."""
+        """Drive the sentence and the address of the next read."""
         sentence, read = self.sentence.payload, self.order_read.command.payload
         m.d.sync += self._upper.eq(self.job.upper | (self._turn != 0))
         with m.If(self.job.start):
@@ -98,12 +100,12 @@ class SentenceScheduler(OrderList):
         ]
 
     def look(self, m: Module, order: OrderPlace) -> None:
-        """Find the beat of an entry's index."""
+        """Compute the beat of an entry in the index."""
         index = order.word[:LABEL_BIT]
         m.d.sync += self._beat.eq(beat_number(self.job.index) + (index >> (WORDS - 1).bit_length()))
 
     def take_sample(self, m: Module, order: OrderPlace) -> None:
-        """Take a sample's word."""
+        """Check an entry's sample and label."""
         self.fail(m, order, order.bad_index, "BAD_INDEX")
         self.fail(m, order, ~order.bad_index & order.bad_label, "BAD_LABEL")
         with m.If(~order.bad_index & ~order.bad_label):
@@ -111,7 +113,7 @@ class SentenceScheduler(OrderList):
             m.next = "LOOK"
 
     def sample_states(self, m: Module, order: OrderPlace) -> None:
-        """Read a sample's entry and its first beat, check its tokens, and give the sentence."""
+        """States that read a sample's index entry and first beat, check its tokens, and issue the sentence."""
         beats, number = self.order_read.beats, order.word[: (WORDS - 1).bit_length()]
         first = Signal(32)
         m.d.comb += first.eq(beats.payload.word_select(number, 32))
@@ -144,7 +146,7 @@ class SentenceScheduler(OrderList):
                 m.next = "MOVE"
 
     def _read(self, m: Module, state: str, following: str) -> None:
-        """Read the beat at hand."""
+        """State that reads the beat at the present address."""
         command = self.order_read.command
         with m.State(state):
             m.d.sync += command.valid.eq(~(command.valid & command.ready))

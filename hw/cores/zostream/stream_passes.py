@@ -1,4 +1,4 @@
-"""Forward passes of a streamed program, with deltas and generator, for the trainer of zeroth order."""
+"""Forward passes of a streamed program, with deltas and generator, for the trainer by zeroth order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -37,14 +37,14 @@ from .streamed_trainer import StreamedTrainer
 
 
 class StreamPasses(ForwardPasses):
-    """Runs a program for passes of whole sentences, as many as fit on the chip with both perturbation signs.
+    """Runs a program on passes of whole sentences, as many as fit on the chip with both perturbation signs.
 
-    The samples of a pass are read, the engine runs the program, and the logits of both sides of each sentence go to the
-    losses. Behind the last pass the deltas move.
+    A pass reads its samples, runs the program, and sends both sides' logits of each sentence to the losses. After the
+    last pass the deltas are updated.
     """
 
     reads = ("order", "images", "corrections", "stream")
-    """Images are samples, programs, deltas and states of the generator."""
+    """Requester ``images``: samples, programs, deltas and states of the generator."""
     spread = ("stream",)
     far = True
     delta_beats: Signal
@@ -66,31 +66,31 @@ class StreamPasses(ForwardPasses):
         self.members = {"engine": Out(EnginePort(chunks, spec.sequencer, spec.offsets, address))}
         self._state_beats = -(-spec.generator.state_bits // (8 * BEAT))
         self.delta_beats = Signal(BEAT_COUNT_BITS, name="delta_beats")
-        # the perturbation, or the image of deltas, is that of the part before the cut; passes end there, and keep what
-        # passes; the command is `Command.CACHE`
+        # the perturbation or image of deltas is of the part before the cut; passes end at the cut and store its
+        # values; the command is `Command.CACHE`
         self.first, self.before, self.keeps = (Signal(name=name) for name in ("first", "before", "keeps"))
         self.cut, self.single, self.position = (split := Signal(name="split")), ~split, self.deltas.at
-        # what the first part gave is in the memory; the sentences are those of the results that are read
+        # the first part's values at the cut are in the memory; the pass memory is read for the results
         self._stored, self._reads_logits = Signal(name="stored"), Signal(name="reads_logits")
-        # the scheduler begins, a cycle later: what a command is checked for is late
+        # the scheduler begins, a cycle late: the command's checks are slow
         self._begins = Signal(name="begins_job")
         self._final, self._several = Signal(name="final"), Signal(name="several")
         self._loaded, self._asks_deltas = Signal(name="loaded"), Signal(name="asks_deltas")
         self._empty, self._fetched = Signal(name="empty"), Signal(name="fetched")
         self.rests = self._empty & self._fetched
-        # a command needs a program, one of which the first part is fixed, one of which it is not, or has an image of
-        # deltas that would end beyond the address bits; one that began is held until reset
+        # refusals, and their hold until reset: no program; no fixed first part; no tuned first part; an image of
+        # deltas beyond the address bits
         self._wrong, self._failed = (Signal(4, name=name) for name in ("wrong", "failed"))
         self._refused = Signal(name="refused")
 
     @classmethod
     def monitor_of(cls, spec: ZostreamSpec) -> Monitor:
-        """Monitor of a beat of deltas, and of the operation at work."""
+        """Monitor of a beat of deltas, and of the active operation."""
         return Monitor(1, operations=True)
 
     @classmethod
     def assemble(cls, sequencer: ZerothOrderSequencer) -> StreamedTrainer:
-        """Trainer of a core: the sequencer, and the engine that runs its programs."""
+        """Trainer of a core: the sequencer with the engine."""
         return StreamedTrainer(sequencer, cls.monitor_of(sequencer.spec))
 
     @property
@@ -131,7 +131,7 @@ class StreamPasses(ForwardPasses):
         m.d.comb += [
             program.beats.eq(control.settings.program_beats),
             *(getattr(monitor, name).eq(getattr(deltas, name)) for name in SHOWN),
-            # deltas that are loaded or cleared are another program's
+            # the monitor shows updates only, not loaded or cleared deltas
             monitor.valid.eq(deltas.valid & (control.command == Command.TRAIN)),
             monitor.operation.eq(engine.operation),
             engine.weights.eq(control.settings.weights),
@@ -154,7 +154,7 @@ class StreamPasses(ForwardPasses):
             samples.entry.eq(passes.entry),
             samples.sentences.eq(passes.sentences),
             samples.kept.eq(passes.upper),
-            # of both sides, where they are not alike
+            # a row at the cut for each side, if the first part is tuned
             samples.token_beats.eq(
                 Mux(passes.upper, self.program.kept_beats << self.program.split, self.program.token_beats)
             ),
@@ -181,7 +181,7 @@ class StreamPasses(ForwardPasses):
         control, settings, job = self.trainer.control, self.trainer.control.settings, self._scheduler.job
         updates, logits, program = self.trainer.updates, self.logits, self.program
         split, infer = self.cut, self.steps.infer
-        # of the part behind the cut, with which the first one is reckoned
+        # repetitions of a step's sentences: passes of the first part and of the second part
         turns, repeats = Signal.like(job.turns, name="turns"), Signal.like(job.repeats, name="repeats")
         product = Signal.like(repeats, name="product")
         largest_eps = DELTA.fraction - PerturbationTable(self.spec.generator).fraction
@@ -216,7 +216,7 @@ class StreamPasses(ForwardPasses):
     def _results(self, m: Module) -> None:
         """Count clipped values and outstanding results."""
         counts, slopes, engine = self.trainer.control.counts, self.trainer.slopes, self.engine
-        # both sides are alike without a perturbation
+        # without a perturbation both sides clip the same values
         clipped = Mux(self.steps.infer, engine.clipped >> 1, engine.clipped)
         m.d.sync += [
             counts.saturations.eq(Mux(engine.done, clipped, 0)),
@@ -228,7 +228,7 @@ class StreamPasses(ForwardPasses):
     def _load_samples(self, m: Module) -> None:
         """Load the samples of a pass once its sentences are known, while deltas and offsets still change.
 
-        What passes the cut in a step is to be in the memory first.
+        Values at the cut are read only once they are in the memory.
         """
         passes, engine = self.passes, self.engine
         with m.FSM(name="samples"):
@@ -243,17 +243,17 @@ class StreamPasses(ForwardPasses):
                     m.next = "WAIT"
 
     def images(self, m: Module) -> ImageReads:
-        """Read the image of each command that has one, and samples."""
+        """Reads of command images and of samples."""
         control, settings, spec = self.trainer.control, self.trainer.control.settings, self.spec
         program, deltas = self.program, self.deltas
         rows = program.rows + Mux(program.cut, program.first_rows, 0)
         m.d.sync += self.delta_beats.eq(rows * (spec.offsets.row_words // WORDS))
-        # whoever takes an image is ready until a beat comes; those behind a FIFO are so when they like
+        # a destination must be ready until a beat arrives; a FIFO serves two that are not
         fifos = [Fifo(8 * BEAT, 2) for _ in range(2)]
         m.submodules.delta_beats, m.submodules.sample_beats = delta_beats, sample_beats = fifos
         wiring.connect(m, delta_beats.o, deltas.load)
         wiring.connect(m, sample_beats.o, wiring.flipped(self.engine.beats))
-        # a command's done is that of the image: nothing else is under way
+        # `done` of the deltas belongs to the image: no other command runs
         moved = deltas.done & ~self.first
         images = (
             Image(Command.LOAD, settings.program, program.beats, self.sequencer.image, program.loaded),
@@ -265,13 +265,13 @@ class StreamPasses(ForwardPasses):
         return reads
 
     def results(self, m: Module) -> tuple[Any, Value, Value, Value]:
-        """Give the logits, or what passes the cut, and labels to the losses."""
+        """Results of the reader: logits or values at the cut; labels go to the losses."""
         reader, program, before, labels = self.reader, self.program, self.before, self.trainer.slopes.labels
-        # a register: long paths begin here, and both are stable long before a result comes
+        # a register cuts long paths; both are stable long before a result arrives
         written = Signal(name="written")
         m.d.sync += written.eq(self.steps.infer | before)
         probe(self.trainer, written=written)
-        # what passes a cut has rows for each token, but behind a pool
+        # the cut has a row for each token, except after a pool
         tokens = before & ~program.pooled
         wiring.connect(m, reader.operands_read, wiring.flipped(self.engine.operands_read))
         wiring.connect(m, wiring.flipped(self.engine.operands), reader.operands)
@@ -300,7 +300,7 @@ class StreamPasses(ForwardPasses):
         ]
 
     def _command(self, m: Module, kind: OffsetCommand, following: str, first: Value | None = None) -> None:
-        """Give a command for all rows of deltas of a part, and go to a state."""
+        """Issue a command for all rows of a part's deltas, and go to a state."""
         command = self.deltas.command
         self._rows(m, kind, self.first if first is None else first)
         m.d.comb += command.valid.eq(1)
@@ -308,7 +308,7 @@ class StreamPasses(ForwardPasses):
             m.next = following
 
     def idle(self, m: Module) -> Value:
-        """Refuse a command that does not fit the program; of both parts' deltas the first ones come first."""
+        """Refuse a command that does not fit the program; select the first part's deltas."""
         control, program = self.trainer.control, self.program
         m.d.sync += self.first.eq(program.cut)
         with m.If(control.start & self._refused):
@@ -321,14 +321,14 @@ class StreamPasses(ForwardPasses):
         return begins
 
     def _check(self, m: Module) -> None:
-        """Register the reasons for which the program refuses a command: the conditions are late."""
+        """Register the refusals that depend on the program: their conditions are slow."""
         control, program, settings = self.trainer.control, self.program, self.trainer.control.settings
         trains, save = control.command == Command.TRAIN, self.trainer.memory.deltas_write.command
         conditions = Signal(4, name="conditions")
         cached = (trains | (control.command == Command.INFER)) & settings.cached[0]
         fixed = program.cut & ~program.split
         moves = control.command.matches(Command.LOAD_DELTAS, Command.SAVE_DELTAS)
-        # the first beat behind the image of deltas, and the number of beats that there are
+        # the beat after the image of deltas, and the number of addressable beats
         most = 1 << len(settings.deltas) - OFFSET_BITS
         end = Signal(range(2 * most), name="deltas_end", reset_less=True)
         m.d.sync += end.eq(beat_number(settings.deltas) + save.payload.beats)
@@ -343,25 +343,27 @@ class StreamPasses(ForwardPasses):
         m.d.sync += [self._wrong.eq(conditions), self._refused.eq(conditions.any())]
 
     def begin_clear(self, m: Module) -> None:
-        """Clear the deltas of the first part first."""
+        """Clear the first part's deltas, then the second part's."""
         m.d.sync += self.first.eq(self.program.cut)
         m.next = "CLEAR"
 
     def begin_inference(self, m: Module) -> None:
-        """Begin with the order list: there is nothing to make."""
+        """Begin with the sample schedule: an inference makes no perturbation."""
         m.d.comb += self.steps.begin.eq(1)
         m.next = "STEP"
 
     def begin_outer(self, m: Module) -> None:
-        """Take the first part or the only one; nothing is stored."""
+        """Select the first or only part; its values at the cut are not yet stored."""
         m.d.sync += [self.first.eq(self.cut), self._stored.eq(0)]
 
     def begin_second(self, m: Module) -> None:
-        """Store first what passes the cut."""
+        """Store the values at the cut before the second part."""
         m.next = "STORE"
 
     def begin_perturbation(self, m: Module, first: Value | int) -> None:
-        """Go on with a perturbation, if any; the first part's have no slope, and so no position."""
+        """Continue with a perturbation, if any; the first part's perturbations have no projected gradient and no
+        record.
+        """
         m.next = "PASS"
         with m.If(~self.steps.infer):
             m.next = "POSITION"
@@ -388,7 +390,7 @@ class StreamPasses(ForwardPasses):
                 m.next = state
 
     def delta_states(self, m: Module, save: Any) -> None:
-        """Clear the deltas of both parts, or write their image."""
+        """States that clear the deltas of both parts, or write their image."""
         with m.State("CLEAR"):
             self._command(m, OffsetCommand.CLEAR, "CLEARED")
         with m.State("CLEARED"):
@@ -403,7 +405,7 @@ class StreamPasses(ForwardPasses):
             self._both(m, "SAVE")
 
     def pass_states(self, m: Module, passed: Callable[[], None], ended: Callable[[], None]) -> None:
-        """Make a perturbation and skip the words behind it; run the program for each pass, and read the logits."""
+        """States that make a perturbation, skip the words after it, run the program for each pass, and read logits."""
         deltas, engine, passes, reader = self.deltas, self.engine, self.passes, self.reader
         position = self.trainer.slopes.position
         with m.State("POSITION"):
@@ -411,7 +413,7 @@ class StreamPasses(ForwardPasses):
             with m.If(position.ready):
                 m.next = "PERTURB"
         with m.State("PERTURB"):
-            # behind the last of several perturbations the generator returns to the first one
+            # at the last of several perturbations the generator returns to the first
             m.d.comb += [
                 deltas.command.payload.factor.eq(engine.amount),
                 deltas.command.payload.replay.eq(self._final & self._several),
@@ -464,7 +466,7 @@ class StreamPasses(ForwardPasses):
             m.next = following
 
     def update_states(self, m: Module, ended: Callable[[], None]) -> None:
-        """Move the deltas along a step's perturbations; of several each is made again."""
+        """States that update the deltas along a step's perturbations; each of several perturbations is made again."""
         updates, deltas, several = self.trainer.updates, self.deltas, self._several
         walk, command, gap = updates.walk, deltas.command, self.trainer.control.settings.gap
         marks, first = updates.walk.payload.final & several, updates.walk.payload.range == WalkRange.FIRST
@@ -484,7 +486,7 @@ class StreamPasses(ForwardPasses):
             m.next = "BEHIND"
         self._skip(m, "BEHIND", "MOVED", without=first, mark=marks)
         with m.State("MOVED"):
-            # the walk is taken and over at once: what it says stays until then
+            # taken only now, as its payload must stay valid during the update
             m.d.comb += walk.ready.eq(1)
             m.next = "NEXT"
         with m.State("NEXT"):
@@ -494,6 +496,6 @@ class StreamPasses(ForwardPasses):
                 ended()
 
     def other_states(self, m: Module) -> None:
-        """Wait for the reset after a fault."""
+        """State after a fault, up to the reset."""
         with m.State("FAILED"):
             pass

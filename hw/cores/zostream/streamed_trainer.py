@@ -1,4 +1,4 @@
-"""A sequencer with the stream engine that runs its programs."""
+"""Sequencer connected with the stream engine."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -24,11 +24,11 @@ class StreamedTrainer(wiring.Component):
     Attributes
     ----------
     control : In, `Control`
-        The shell.
+        Interface of the shell.
     reader0, writer0, reader1, writer1 : Out, `Read` and `Write`
-        AXI4 ports to the memory outside.
+        AXI4 ports to the external memory.
     monitor : Out, `Monitor`
-        Updates of the deltas, and the operation at work.
+        Updates of the deltas, and the active operation.
     """
 
     def __init__(self, sequencer: ZerothOrderSequencer, monitor: Monitor) -> None:

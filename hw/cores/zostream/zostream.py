@@ -5,6 +5,6 @@ from .stream_passes import StreamPasses
 
 
 class Zostream(ZerothOrderCore):
-    """The core: `StreamPasses` times `ZerothOrderSequencer`."""
+    """`StreamPasses` with `ZerothOrderSequencer`."""
 
     passes = StreamPasses

@@ -1,4 +1,4 @@
-"""Passes on the array: a network on the chip, its deltas and their generator, for the trainer by zeroth order."""
+"""Forward passes of a network on the array, with deltas and generator, for the trainer by zeroth order."""
 
 from collections.abc import Callable
 from typing import Any
@@ -32,7 +32,7 @@ from .target_memory import TargetMemory
 
 
 def _cut(spec: ZotrainSpec) -> Cut | None:
-    """Cut of the forward engine, where there is one: its rows are beside the deltas, or in a memory of their own."""
+    """Cut of the forward engine, or None; its rows share the deltas' memory or have a memory of their own."""
     forward, rows = spec.mapping.forward, spec.cut_rows
     if not rows:
         return None
@@ -40,16 +40,16 @@ def _cut(spec: ZotrainSpec) -> Cut | None:
 
 
 class ArrayPasses(ForwardPasses):
-    """Passes of samples through the forward engine, one behind the other.
+    """Runs the samples of a pass through the forward engine, one after the other.
 
-    A perturbation makes the offsets of both sides; the passes begin as soon as the first are there. A sample is read
-    once and computed on both sides, stage by stage. The samples of the next step come in meanwhile.
+    A perturbation makes the offsets of both sides; the passes begin as soon as the first offsets are ready. A sample is
+    read once and computed with both perturbation signs, stage by stage. Samples of the next step arrive meanwhile.
 
-    With two parts, the passes of the first one leave their outputs in the forward engine's cut memory.
+    With two parts, the passes of the first part store their outputs in the forward engine's cut memory.
     """
 
     reads = ("order", "images")
-    """Images are samples, parameters, deltas and states of the generator."""
+    """Requester ``images``: samples, parameters, deltas and states of the generator."""
 
     def __init__(self, spec: ZotrainSpec) -> None:
         super().__init__(spec)
@@ -83,9 +83,9 @@ class ArrayPasses(ForwardPasses):
         self._range, self._walk = Signal(WalkRange, name="range"), Signal(Walk, name="walk_asked")
         self.first, self.position = self._range == WalkRange.FIRST, Signal(range(generator.period), name="position")
         self.cut, self.last_step, self.rests = (Signal(name=name) for name in ("is_cut", "last_step", "empty"))
-        # a walk that is asked for, and the restart of the passes of the second part
+        # request of an address sequence and its last flag, and restart of the passes of the second part
         self._start, self._final, self._restart = (Signal(name=name) for name in ("start", "final", "restart"))
-        # a walk is over, samples may pass, all passes since then are over
+        # the address sequence has ended; samples may pass; all passes since the release have ended
         self._walked, self._release, self._passed = (Signal(name=name) for name in ("walked", "release", "over"))
 
     @classmethod
@@ -98,7 +98,7 @@ class ArrayPasses(ForwardPasses):
     def connect(self, m: Module, p1: Value, p2: Value) -> None:
         """Connect the parts with each other and with the trainer."""
         trainer, settings, job = self.trainer, self.trainer.control.settings, self.scheduler.job
-        # registered: the command is stable long before they are used
+        # registers: the command is stable long before their use
         m.d.sync += [
             self.engine.both.eq(trainer.control.command == Command.TRAIN),
             self.cut.eq(settings.cut != 0),
@@ -122,7 +122,7 @@ class ArrayPasses(ForwardPasses):
             self._keep_targets(m, self.targets)
 
     def _perturb(self, m: Module) -> None:
-        """Generator, numbers, deltas, offsets, engine."""
+        """Connect generator, numbers, deltas, offsets and engine."""
         deltas, generator = self.deltas, self.generator
         m.d.comb += [
             self.numbers.i.eq(generator.o.payload),
@@ -140,7 +140,7 @@ class ArrayPasses(ForwardPasses):
             wiring.connect(m, self.engine.cut, deltas.shared)
 
     def _follow_position(self, m: Module) -> None:
-        """Follow the position of the generator's word on offer."""
+        """Count the position of the generator's present word."""
         period, deltas, control, position = self.spec.source.period, self.deltas, self.trainer.control, self.position
         marked, after = (Signal(range(period), name=name) for name in ("marked", "after"))
         m.d.comb += after.eq(Mux(position == period - 1, 0, position + 1))
@@ -152,7 +152,7 @@ class ArrayPasses(ForwardPasses):
                 m.d.sync += marked.eq(after)
 
     def _show(self, m: Module) -> None:
-        """Show the deltas."""
+        """Drive the monitor with updates of the deltas."""
         deltas, monitor = self.deltas, self.trainer.monitor
         beats, parts = self.spec.layout.row_beats, self.spec.parts
         written = Cat(deltas.written & (deltas.written_part == part) for part in range(parts))
@@ -165,7 +165,7 @@ class ArrayPasses(ForwardPasses):
         ]
 
     def _walks(self, m: Module) -> None:
-        """Walks that the states ask for, and those of the updates; what all walks of a command have in common."""
+        """Connect the address sequences: requests of the states and of the updates, and the settings of all."""
         walk, update, settings = self.deltas.control, self.trainer.updates.walk, self.trainer.control.settings
         largest_eps = DELTA.fraction - self.numbers.format.fraction
         m.d.sync += [
@@ -180,7 +180,7 @@ class ArrayPasses(ForwardPasses):
         m.d.comb += walk.coefficient.eq(update.payload.coefficient)
 
     def _passes(self, m: Module) -> None:
-        """Samples of the passes, and their stages: those of the part whose words are perturbed."""
+        """Connect the passes: samples, and the stages of the perturbed part."""
         passes, sample, cut = self.engine.passes, self.engine.sample, self.trainer.control.settings.cut
         words, last_stage = self._range, len(self.mapping.forward.stages) - 1
         m.d.sync += [
@@ -190,7 +190,7 @@ class ArrayPasses(ForwardPasses):
             passes.record.eq(words == WalkRange.FIRST),
             passes.restore.eq(words == WalkRange.SECOND),
             passes.restart.eq(self._restart),
-            # a register: the path from the activation memory's writes is long
+            # a register cuts the long path from the activation memory's writes
             self.scheduler.done.eq(sample.done),
         ]
         m.d.comb += [
@@ -199,9 +199,9 @@ class ArrayPasses(ForwardPasses):
         ]
 
     def _hold_samples(self, m: Module) -> None:
-        """Hold samples until their step begins; its last one is followed by none of the next step's.
+        """Hold samples until their step begins; hold the next step's samples after the last sample of a step.
 
-        Labels are taken in passes of the first part.
+        Labels are taken in passes of all stages, or of the first part.
         """
         engine, last_sample, slopes = self.engine, self.scheduler.step.payload.last_sample, self.trainer.slopes
         hold, before, begun = (
@@ -226,9 +226,9 @@ class ArrayPasses(ForwardPasses):
         m.d.comb += engine.hold.eq(hold)
 
     def _results_left(self, m: Module) -> None:
-        """Count logits that are still to come, and what was clipped."""
+        """Count outstanding logits and clipped values."""
         control, logits, deltas = self.trainer.control, self.logits, self.deltas
-        # samples whose logits are still to come
+        # samples with outstanding logits
         pending = Signal(3)
         logit_done = logits.i.valid & logits.i.ready & logits.i.payload.last
         m.d.sync += [
@@ -239,7 +239,7 @@ class ArrayPasses(ForwardPasses):
         ]
 
     def _keep_targets(self, m: Module, targets: TargetMemory) -> None:
-        """Keep each sample of a step until its losses are known."""
+        """Store each sample of a step until its losses are known."""
         beats, infer = self.engine.sample.beats, self.steps.infer
         wiring.connect(m, targets.o, self.trainer.slopes.target)
         m.d.comb += [
@@ -249,7 +249,7 @@ class ArrayPasses(ForwardPasses):
         ]
 
     def images(self, m: Module) -> ImageReads:
-        """Read the image of each command that has one, and samples."""
+        """Reads of command images and of samples."""
         control, layout = self.trainer.control, self.spec.layout
         settings, engine, deltas, state = control.settings, self.engine, self.deltas, self.state
         frozen_beats = self.mapping.forward.frozen_beats
@@ -263,7 +263,7 @@ class ArrayPasses(ForwardPasses):
         return reads
 
     def results(self, m: Module) -> tuple[Any, Value, Value, Value]:
-        """Give the logits, and their labels to the losses."""
+        """Results of the reader: logits; labels go to the losses."""
         reader, infer, label = self.reader, self.steps.infer, self.scheduler.label
         wiring.connect(m, self.engine.outputs, reader.outputs)
         channel = Signal(range(self.classes))
@@ -273,23 +273,23 @@ class ArrayPasses(ForwardPasses):
         if self.targets is not None:
             m.d.comb += label.ready.eq(1)
         else:
-            own = self.trainer.slopes.labels.label
+            label_input = self.trainer.slopes.labels.label
             m.d.comb += [
-                own.valid.eq(label.valid & ~infer),
-                own.payload.eq(label.payload),
-                label.ready.eq(own.ready | infer),
+                label_input.valid.eq(label.valid & ~infer),
+                label_input.payload.eq(label.payload),
+                label.ready.eq(label_input.ready | infer),
             ]
         return reader.o, reader.o.payload, last, infer
 
     # -- states ----------------------------------------------------------------------------------------------------
 
     def _begin_walk(self, m: Module, walk: Walk, state: str) -> None:
-        """Ask for a walk, and go on with a state."""
+        """Request an address sequence, and go to a state."""
         m.d.comb += [self._start.eq(1), self._walk.eq(walk)]
         m.next = state
 
     def idle(self, m: Module) -> Value:
-        """Take all words, and begin with the image of the deltas where they are saved; any command begins."""
+        """Select all words, and begin to save the deltas if commanded; every command begins."""
         control = self.trainer.control
         m.d.sync += self._range.eq(WalkRange.ALL)
         m.d.comb += self.deltas.begin_save.eq(control.start & (control.command == Command.SAVE_DELTAS))
@@ -297,28 +297,28 @@ class ArrayPasses(ForwardPasses):
         return start
 
     def begin_clear(self, m: Module) -> None:
-        """Ask for a walk."""
+        """Request the address sequence that clears the deltas."""
         self._begin_walk(m, Walk.CLEAR, "CLEAR")
 
     def begin_inference(self, m: Module) -> None:
-        """Make the offsets of the deltas alone, then let the samples pass."""
+        """Make the offsets of the deltas without a perturbation."""
         self._begin_walk(m, Walk.OFFSETS, "OFFSETS")
 
     def begin_outer(self, m: Module) -> None:
-        """Take the words of the first part, or all."""
+        """Select the words of the first part, or all."""
         m.d.sync += self._range.eq(Mux(self.cut, WalkRange.FIRST, WalkRange.ALL))
 
     def begin_second(self, m: Module) -> None:
-        """Go on with the words of the second part."""
+        """Continue with the words of the second part."""
         m.d.sync += self._range.eq(WalkRange.SECOND)
         m.next = "NEXT"
 
     def begin_perturbation(self, m: Module, first: Value | int) -> None:
-        """Go on with a perturbation."""
+        """Continue with a perturbation."""
         m.next = "NEXT"
 
     def delta_states(self, m: Module, save: Any) -> None:
-        """Clear the deltas by a walk, or write their image."""
+        """States that wait for cleared deltas, or write their image."""
         with m.State("CLEAR"), m.If(self.deltas.control.done):
             m.next = "END"
         with m.State("SAVE"):
@@ -328,10 +328,10 @@ class ArrayPasses(ForwardPasses):
                 m.next = "END"
 
     def pass_states(self, m: Module, passed: Callable[[], None], ended: Callable[[], None]) -> None:
-        """Make the offsets of both sides of a perturbation; release the samples as soon as the first are there."""
+        """States that make the offsets of both sides; samples are released as soon as the first offsets are ready."""
         steps, walk, position = self.steps, self.deltas.control, self.trainer.slopes.position
         with m.State("NEXT"):
-            # a cycle for the registers that tell the last perturbation
+            # a cycle for the registers of the last perturbation
             m.next = "PERTURB"
         with m.State("PERTURB"):
             has_slope = self._range != WalkRange.FIRST
@@ -349,7 +349,7 @@ class ArrayPasses(ForwardPasses):
             passed()
 
     def update_states(self, m: Module, ended: Callable[[], None]) -> None:
-        """Make the walks of the updates."""
+        """State of the address sequences of the updates."""
         updates = self.trainer.updates
         with m.State("WALK"):
             m.d.comb += [updates.walk.ready.eq(1), updates.moved.eq(self.deltas.control.done)]
@@ -357,7 +357,7 @@ class ArrayPasses(ForwardPasses):
                 ended()
 
     def other_states(self, m: Module) -> None:
-        """Infer: behind the offsets of the deltas the samples pass."""
+        """States of an inference: make the offsets of the deltas, then let the samples pass."""
         job = self.scheduler.job
         with m.State("OFFSETS"), m.If(self.deltas.control.done):
             m.d.comb += [job.start.eq(1), self._release.eq(1)]

@@ -1,4 +1,4 @@
-"""Target memory: an autoencoder's samples, beat by beat as they come in, and then value by value as its targets."""
+"""Target memory: the samples of an autoencoder, stored by beats and read by values as targets."""
 
 from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
@@ -12,29 +12,29 @@ from ...primitives.ram import ram
 
 
 class TargetMemory(wiring.Component):
-    """Keep the samples that are in the forward engine, and give each of them once for each side, in order.
+    """Stores the samples in the forward engine, and outputs each sample once for each side, in order.
 
     Parameters
     ----------
     mapping : Mapping
-        Its samples, their buffers in the engine, and its sides.
+        Samples, sample buffers of the engine, and sides.
 
     Attributes
     ----------
     start : In, 1
-        A sample begins to come in; only where `room` is 1. One cycle.
+        A sample begins to arrive; one cycle, only while `room` is 1.
     room : Out, 1
-        There is room for a sample.
+        The memory has space for a sample.
     write : In, 1
         `beat` is the next beat of the samples.
     beat : In, 128
     o : Out stream of Q8.16
-        Values of each complete sample, as often as there are sides; one a cycle but for the first after a pause.
+        Values of each complete sample, once for each side; one a cycle except for a value after a pause.
     """
 
     def __init__(self, mapping: Mapping) -> None:
         self.mapping = mapping
-        # those in the engine, and the one whose outputs are read
+        # samples in the engine, and the sample whose outputs are read
         self.samples = mapping.sample_buffers + 1
         super().__init__(
             {
@@ -59,7 +59,7 @@ class TargetMemory(wiring.Component):
         with m.If(self.write):
             m.d.sync += [coming.eq(Mux(last_written, 0, coming + 1)), written.eq(_after(written, depth))]
 
-        # samples that are kept, and those of them that are complete
+        # stored samples, and complete samples
         held, complete = Signal(range(self.samples + 1)), Signal(range(self.samples + 1))
         load, final, oldest_done = Signal(), Signal(), Signal()
         m.d.comb += [self.room.eq(held != self.samples), oldest_done.eq(load & final)]
@@ -68,7 +68,7 @@ class TargetMemory(wiring.Component):
             complete.eq(complete + (self.write & last_written) - oldest_done),
         ]
 
-        # the next beat: its place in the memory and in the sample, the sample's first, and which side it is for
+        # the next beat: its address, its number in the sample, the sample's first address, the side
         place, number, first, side = port.addr, Signal(range(beats)), Signal.like(port.addr), Signal()
         fetched, ended = Signal(), number == beats - 1
         m.d.comb += final.eq(ended & (side if mapping.sides == 2 else 1))
@@ -83,7 +83,7 @@ class TargetMemory(wiring.Component):
                 with m.Else():
                     m.d.sync += place.eq(first)
 
-        # the beat whose values are given
+        # the beat of the present values
         per_beat = BYTES_PER_BEAT if mapping.byte_inputs else WORDS_PER_BEAT
         beat, tail = Signal(BEAT_BITS, reset_less=True), Signal(reset_less=True)
         part = Signal(range(per_beat), reset_less=True)

@@ -5,6 +5,6 @@ from .array_passes import ArrayPasses
 
 
 class Zotrain(ZerothOrderCore):
-    """The core: `ArrayPasses` times `ZerothOrderSequencer`."""
+    """`ArrayPasses` with `ZerothOrderSequencer`."""
 
     passes = ArrayPasses
