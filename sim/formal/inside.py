@@ -9,6 +9,7 @@ from typing import Any
 from amaranth.hdl import Elaboratable, EnableInserter, Module, ResetInserter, Signal, Value
 from amaranth.lib.wiring import Out
 
+from ...hw.primitives.fifo import Fifo
 from ...hw.probe import Probe
 from .checker import Checker
 
@@ -22,6 +23,12 @@ def probe_of(component: Any) -> Probe:
     """Probed values of a component and the states of its state machine, see `hw.probe`."""
     _elaborated(component)
     return vars(component).get("probe") or Probe(component)
+
+
+def stored_in(queue: Fifo) -> Value:
+    """Payloads in a queue's memory and output register."""
+    level = probe_of(queue).level
+    return (level + 1)[: len(level)] + queue.o.valid
 
 
 def leave_out(checker: Checker, whole: Any, *keep: str) -> None:

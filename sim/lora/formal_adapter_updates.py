@@ -5,21 +5,18 @@ Same parameters as `formal_adapter`; memory contents are free.
 
 from __future__ import annotations
 
-from ...hw.lora.adapter import Adapter
+from ...golden.lora.adapter import AdapterSpec
 from ..formal.checker import Checker
 from . import formal_adapter
 from .observed_batch import ObservedBatch
 
+SPEC = formal_adapter.SPEC
 CUT = ("memories", "multipliers")
 LARGE = True
 
 
-def part() -> Adapter:
-    return Adapter(formal_adapter.SPEC)
-
-
-def check(checker: Checker, part: Adapter) -> None:
+def check(checker: Checker, spec: AdapterSpec) -> None:
     """The image's beats are outstanding from a batch's start, and complete before the next batch."""
-    beats, port = part.spec.mapping.adapter_beats, checker.streams["o"]
-    begins = ObservedBatch(checker, part.spec).begins
+    beats, port = spec.mapping.adapter_beats, checker.streams["o"]
+    begins = ObservedBatch(checker, spec).begins
     checker.balance("o_words", [(begins, beats)], [(port.valid, checker.moves("o"), 1)], beats)

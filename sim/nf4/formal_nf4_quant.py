@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from amaranth.hdl import Const, Signal
+from amaranth.hdl import Const, Signal, Value
 
 from ...golden.nf4.nf4_quant import Nf4QuantSpec
 from ..formal.checker import Checker
@@ -32,15 +32,7 @@ def check(checker: Checker, spec: Nf4QuantSpec) -> Signal:
     # at most two blocks: a third waits until the first has left
     blocks = checker.words("i", "o", capacity=2, only="last")
     checker.assume(~(i.valid & (blocks > 1)))
-    first, second = (Signal(range(longest + 1), name=f"{name}_length") for name in ("first", "second"))
-    leaves = checker.moves("o") & o.payload.last
-    with m.If(leaves):
-        m.d.sync += first.eq(second)
-    with m.If(checker.moves("i") & i.payload.last):
-        with m.If(blocks == leaves):
-            m.d.sync += first.eq(taken + 1)
-        with m.Else():
-            m.d.sync += second.eq(taken + 1)
+    first = of_first(checker, blocks, range(longest + 1), "length", taken + 1)
     checker.lemma("o_ends", ~o.valid | ((blocks != 0) & (o.payload.last == (sent + 1 == first))))
     checker.words("i", "o", capacity=2 * longest)
     moved, before = Signal(name="o_moved"), Signal.like(o.payload.scale, name="o_scale")
@@ -50,3 +42,17 @@ def check(checker: Checker, spec: Nf4QuantSpec) -> Signal:
     checker.takes("i", Const(1))
     checker.passes("o_comes", (blocks != 0) & o.ready & ~o.valid, _SLOW)
     return blocks
+
+
+def of_first(checker: Checker, blocks: Signal, shape: int | range, name: str, value: Value) -> Signal:
+    """`value` at the last input word of a block, kept for the first of at most two blocks inside."""
+    m, leaves = checker.m, checker.moves("o") & checker.payload("o").last
+    first, second = (Signal(shape, name=f"{which}_{name}") for which in ("first", "second"))
+    with m.If(leaves):
+        m.d.sync += first.eq(second)
+    with m.If(checker.moves("i") & checker.payload("i").last):
+        with m.If(blocks == leaves):
+            m.d.sync += first.eq(value)
+        with m.Else():
+            m.d.sync += second.eq(value)
+    return first

@@ -14,7 +14,7 @@ from amaranth.lib import data
 from ....golden.stream.array.array_path import APART, ArrayPathSpec, TileKind
 from ....hw.probe import Probe
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, probe_of
+from ...formal.inside import parts_of, probe_of, stored_in
 
 SPEC = ArrayPathSpec(lanes=6, columns=1, sums=4, drain=1, queries=2)
 CUT = ("multipliers", "memories")
@@ -37,9 +37,8 @@ def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: Probe) -> None:
     parts = parts_of(checker.block)
     array, sums = probe_of(parts.array), parts.partial_sums
     own, queue = probe_of(sums), parts_of(sums).queue
-    layout, level = checker.block._tag, probe_of(queue).level
+    layout = checker.block._tag
     stages = list(zip(array.valid, [data.View(layout, tag) for tag in array.tags], strict=True))
-    stored = (level + 1)[: len(level)] + queue.o.valid
     # a row is in the array, in the queue, or offered with its last part
     inside = sum((valid & tag.last for valid, tag in stages), Value.cast(0))
     offered = sums.o.valid & (sums.o.payload.part == spec.partial_sums.parts - 1)
@@ -56,7 +55,7 @@ def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: Probe) -> None:
         | {
             "final": ~rows.active | (rows.final == (rows.left == 0)),
             "spare": rows.spare == rows.room.any(),
-            "places": own.places + own.completes + own.complete + stored == spec.sums,
+            "places": own.places + own.completes + own.complete + stored_in(queue) == spec.sums,
             "room": own.places == rows.room + inside + offered,
             "rows_apart": Cat(apart).all(),
             "sums_taken": ~sums.i.valid | sums.i.ready,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from amaranth.hdl import Mux, Signal, Value
 
 from ....golden.stream.values.layer_norm import ROWS_UNDER_WAY, WORDS_UNDER_WAY, LayerNormSpec
-from ....hw.primitives.fifo import Fifo
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, probe_of
+from ...formal.inside import parts_of, probe_of, stored_in
 
 SPEC = LayerNormSpec(lanes=4, features=8)
 CUT = ("multipliers", "memories")
@@ -27,7 +26,7 @@ def check(checker: Checker, spec: LayerNormSpec) -> None:
     checker.assume(~operation.valid | ((features != 0) & (features <= spec.features) & (count != 0)))
     active, loaded = block._active, block._loaded
     begun, buffered, pending = Signal(8), Signal(9), Signal(9)
-    m.d.comb += [begun.eq(_stored(parts.names)), buffered.eq(_stored(parts.rows))]
+    m.d.comb += [begun.eq(stored_in(parts.names)), buffered.eq(stored_in(parts.rows))]
     m.d.sync += pending.eq(pending + checker.moves("i") - checker.moves("o"))
     within = Signal(name="inside")
     m.d.comb += within.eq(~inside.first)
@@ -37,7 +36,8 @@ def check(checker: Checker, spec: LayerNormSpec) -> None:
     idle = idle & (buffered == 0) & (inside.given == 0)
     checker.lemmas_together(
         {
-            "results_counted": inside.values_room + _ones(inside.under_way) + _stored(parts.results) == WORDS_UNDER_WAY,
+            "results_counted": inside.values_room + _ones(inside.under_way) + stored_in(parts.results)
+            == WORDS_UNDER_WAY,
             "rows_counted": inside.rows_room + begun == ROWS_UNDER_WAY,
             "words_counted": ~active | (buffered + inside.given + Mux(within, width - inside.taken, 0) == of_rows),
             "rows_left": ~active | (inside.values_left + within == rows_to_take + begun),
@@ -61,9 +61,3 @@ def check(checker: Checker, spec: LayerNormSpec) -> None:
 
 def _ones(flags: Value) -> Value:
     return sum(list(flags)[1:], flags[0])
-
-
-def _stored(queue: Fifo) -> Value:
-    """Payloads in a queue's memory and output register."""
-    level = probe_of(queue).level
-    return (level + 1)[: len(level)] + queue.o.valid

@@ -13,7 +13,7 @@ from amaranth.utils import exact_log2
 
 from ....golden.stream.values.pool_head import KINDS, PASSES, PoolHeadSpec
 from ...formal.checker import Checker
-from ...formal.inside import parts_of, probe_of
+from ...formal.inside import parts_of, probe_of, stored_in
 
 SPEC = PoolHeadSpec(lanes=4, columns=4, rows=4, wide_rows=4, sums=4)
 CUT = ("multipliers", "memories")
@@ -65,8 +65,7 @@ def _results(checker: Checker, spec: PoolHeadSpec, step: Value) -> None:
     unit = parts_of(checker.block).unit
     inside, lanes, queue = probe_of(unit), parts_of(unit).lanes, parts_of(unit).queue
     flags = probe_of(lanes).under_way
-    level = probe_of(queue).level
-    stored = (level + 1)[: len(level)] + queue.o.valid
+    stored = stored_in(queue)
     under_way = inside.filled + sum(list(flags)[1:], flags[0])
     latency = spec.pass_latency
     aged = reduce(and_, (~flag | (inside.waits >= latency - age) for age, flag in enumerate(flags)))
