@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .options import Options, Rows
-from .zeroth import MEZO, STAND_IN, Found, Way, curves_of, row_of, trials
+from .zeroth import MEZO, STAND_IN, Way, compared
 
 _POOLS = (255, 1023, 4095, 16_383, 65_535)
 _GENERATORS = (3, 7, 15, 31, 63)
@@ -46,15 +46,4 @@ def pezo_fig4(options: Options) -> Rows:
 
 
 def _rows(title: str, ways: dict[Way, str], options: Options, notes: list[str]) -> Rows:
-    shots, tasks = options.shots or 16, options.tasks or ("trec",)
-    outcomes: Found = trials([(task, shots, way) for task in tasks for way in ways], options)
-    return {
-        "title": title,
-        "rows": [
-            {"task": task, "k": shots, "generator": name} | row_of(outcomes, task, shots, way, MEZO)
-            for task in tasks
-            for way, name in ways.items()
-        ],
-        "curves": curves_of(outcomes, ways),
-        "notes": [*notes, *STAND_IN],
-    }
+    return {"title": title, **compared(options, ("trec",), ways, "generator", MEZO), "notes": [*notes, *STAND_IN]}

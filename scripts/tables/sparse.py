@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...golden.train.sparse.memory import rows as memory_rows
 from .options import Options, Rows
-from .zeroth import STAND_IN, Way, curves_of, row_of, trials
+from .zeroth import STAND_IN, Way, compared
 
 _FULL = Way("pezo-otf")
 _RANDOM = 1e-2
@@ -22,21 +20,13 @@ _WAYS = {
 
 def sparse_1(options: Options) -> Rows:
     """Table 1: sensitive weights against random and all weights; and the memory of a 7B model."""
-    shots, tasks = options.shots or 16, options.tasks or ("trec", "sst-2")
-    outcomes = trials([(task, shots, way) for task in tasks for way in _WAYS], options)
-    rows: list[dict[str, Any]] = [
-        {"task": task, "k": shots, "tuned": name} | row_of(outcomes, task, shots, way)
-        for task in tasks
-        for way, name in _WAYS.items()
-    ]
     memory = [
         f"Llama2-7B, {row['what']}: {row['GB']} GB, {row['GiB']} GiB; paper {row['paper'] or '-'}"
         for row in memory_rows()
     ]
     return {
         "title": "Sensitive-sparse zeroth order, table 1: held-out sentences right (%)",
-        "rows": rows,
-        "curves": curves_of(outcomes, _WAYS),
+        **compared(options, ("trec", "sst-2"), _WAYS, "tuned"),
         "notes": [
             "paper: Llama2-7B, Mistral-7B, OPT-6.7B; sensitive weights match or beat full zeroth order, random do not",
             "before: with the rest in NF4 already, and the masked weights in 16 bits",

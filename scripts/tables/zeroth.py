@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,28 @@ def _inside(curves: list[tuple[float, ...]], others: list[tuple[float, ...]]) ->
     return round(100 * float(np.mean((points >= low) & (points <= high))), 1)
 
 
+def compared(
+    options: Options,
+    tasks: tuple[str, ...],
+    ways: dict[Way, str],
+    column: str,
+    reference: Way | None = None,
+    paper: Callable[[str, int, Way], dict[str, Any]] = lambda *_: {},
+) -> Rows:
+    """``rows`` and ``curves`` of ways by their names in `column`, on the given tasks or else on `tasks`.
+
+    `paper` gives the paper's columns of a task, number of shots and way; for `reference` see `row_of`.
+    """
+    shots = options.shots or 16
+    cases = [(task, shots, way) for task in options.tasks or tasks for way in ways]
+    outcomes = trials(cases, options)
+    rows = [
+        {"task": case[0], "k": shots, column: ways[case[2]]} | paper(*case) | row_of(outcomes, *case, reference)
+        for case in cases
+    ]
+    return {"rows": rows, "curves": curves_of(outcomes, ways)}
+
+
 STAND_IN = (
     "here: MiniLM (22.6 million parameters, of which 10.8 million are tuned: word embeddings are frozen) with prompts "
     "as its head stands in for the paper's models; products in bfloat16, weights and losses in float32",
@@ -161,20 +183,15 @@ _DISTRIBUTIONS = {
 
 def pezo_3(options: Options) -> Rows:
     """Table 3: distributions of the perturbation, scaled or not."""
-    shots = options.shots or 16
-    tasks = options.tasks or ("sst-2", "trec")
-    outcomes = trials([(task, shots, way) for task in tasks for way in _DISTRIBUTIONS], options)
-    rows = [
-        {"task": task, "k": shots, "perturbation": name}
-        | {"paper, SST-2": {16: small, 256: large}.get(shots) if task == "sst-2" else None}
-        | row_of(outcomes, task, shots, way, MEZO)
-        for task in tasks
-        for way, (name, small, large) in _DISTRIBUTIONS.items()
-    ]
+
+    def paper(task: str, shots: int, way: Way) -> dict[str, Any]:
+        _, small, large = _DISTRIBUTIONS[way]
+        return {"paper, SST-2": {16: small, 256: large}.get(shots) if task == "sst-2" else None}
+
+    names = {way: name for way, (name, *_) in _DISTRIBUTIONS.items()}
     return {
         "title": "PeZO, table 3: held-out sentences right (%) by distribution of the perturbation",
-        "rows": rows,
-        "curves": curves_of(outcomes, {way: name for way, (name, *_) in _DISTRIBUTIONS.items()}),
+        **compared(options, ("sst-2", "trec"), names, "perturbation", MEZO, paper),
         "notes": [
             "paper: RoBERTa-large; its row 'ours' stands beside the pool; it does not state the width of its uniform "
             "numbers",
@@ -199,23 +216,18 @@ _PAPER_4 = {
 
 def pezo_4(options: Options) -> Rows:
     """Table 4: PeZO's two strategies against MeZO."""
-    shots = options.shots or 16
-    tasks = options.tasks or ("sst-2", "sst-5", "trec")
-    outcomes = trials([(task, shots, way) for task in tasks for way in _METHODS], options)
-    rows = []
-    for task in tasks:
+
+    def paper(task: str, shots: int, way: Way) -> dict[str, Any]:
         papers = _PAPER_4.get((task, shots), (None,) * len(_METHODS))
-        for (way, name), paper in zip(_METHODS.items(), papers, strict=True):
-            rows.append(
-                {"task": task, "k": shots, "method": name, "paper": paper} | row_of(outcomes, task, shots, way, MEZO)
-            )
-    mean = {name: np.mean([row["after"] for row in rows if row["method"] == name]) for name in _METHODS.values()}
+        return {"paper": dict(zip(_METHODS, papers, strict=True))[way]}
+
+    table = compared(options, ("sst-2", "sst-5", "trec"), _METHODS, "method", MEZO, paper)
+    after = {name: [row["after"] for row in table["rows"] if row["method"] == name] for name in _METHODS.values()}
     return {
         "title": "PeZO, table 4: held-out sentences right (%)",
-        "rows": rows,
-        "curves": curves_of(outcomes, _METHODS),
+        **table,
         "notes": [
-            "on average " + ", ".join(f"{name} {value:.2f}" for name, value in mean.items()),
+            "on average " + ", ".join(f"{name} {np.mean(values):.2f}" for name, values in after.items()),
             "paper: RoBERTa-large, 5 seeds",
             *STAND_IN,
             "curve inside %: points of the mean loss curve within the least and the largest of MeZO's seeds",
