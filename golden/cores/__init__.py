@@ -1,1 +1,1 @@
-"""Cores that a user instantiates: specs, registers and memory layouts."""
+"""Cores for users: specs, registers, memory layouts and golden models."""

@@ -1,25 +1,25 @@
-"""The contract of a core: what drivers, packages, trials and the command line ask of any core, and nothing else.
+"""Contract between a core and fabtune's drivers, packages, stress tests and commands.
 
-A core's parts in other packages are found by `Spec.part`, in its room of each. Functions take the spec first; what a
-name in capitals has to be, its class or protocol says: `sim.trials.contract`, `sim.compiled.activity`,
-`sim.compiled.tuner`, `boards.sweep.core_sweep`::
+`Spec.part` finds a core's parts in its folders of the other packages. Functions take the spec first. Classes and
+protocols of the names in capitals are in `sim.trials.contract`, `sim.compiled.activity`, `sim.compiled.tuner` and
+`boards.sweep.core_sweep`::
 
-    house   module     name                  what it gives                                    where there is none
-    hw      CORE       the class, CamelCase  RTL                                              the core cannot be emitted
-    sim     tb_CORE    scenario              phases of the bench                              it cannot be verified
-    boards  job        HOST                  host driver of a core that trains                its jobs run nowhere
-    boards  selftest   selftest              a small job with its results                     it cannot be packaged
-    boards  example    example               a job of a task, and its program                 a package without one
-    boards  sweep      SWEEP                 CoreSweep: designs, training and cost of points  it cannot be swept
-    sim     trials     TRIALS                Trials: short jobs, order lists, limits          faults meet only its bench
-    sim     tune       TUNER                 Tuner: jobs of methods on the compiled core      no method runs on it
-    sim     tune       TRANSFORMER_TUNER     TransformerTuner: the same for transformers      it trains none
-    sim     tune       FEDERATION            Federation: simulated clients of a federation    it is no client
-    sim     measured_jobs  ACTIVITY          a job whose toggles are counted                  it has no activity
-    sim     measured_jobs  ROOFLINE          CoreRoofline: jobs in which the parts' work is counted  it has no roofline
-    sim     measured_jobs  step_cycles       cycles of a transformer's step by operation      they are not measured
+    package  module         name               contents                                    without the part
+    hw       CORE           class, CamelCase   RTL                                         no Verilog
+    sim      tb_CORE        scenario           phases of the bench                         no verification
+    boards   job            HOST               host driver of a core that trains           no jobs on a board
+    boards   selftest       selftest           small job with expected results             no package
+    boards   example        example            job of a task, with a program               package without example
+    boards   sweep          SWEEP              CoreSweep: designs, training and cost       no sweep
+    sim      trials         TRIALS             Trials: short jobs, schedules, limits       faults meet only the bench
+    sim      tune           TUNER              Tuner: tuning jobs on the compiled core     no tuning in RTL
+    sim      tune           TRANSFORMER_TUNER  TransformerTuner: the same on transformers  no transformers
+    sim      tune           FEDERATION         Federation: simulated clients               no federation
+    sim      measured_jobs  ACTIVITY           job for toggle counts                       no activity
+    sim      measured_jobs  ROOFLINE           CoreRoofline: jobs for work counts          no roofline
+    sim      measured_jobs  step_cycles        cycles of a transformer's step              no measurement
 
-Rules, ``formal_CORE.py``, are found by the name of the file, and the register map is `REGISTERS` of ``registers.py``.
+Formal rules are in ``formal_CORE.py``; the register map is `REGISTERS` of ``registers.py``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 OUTSTANDING = 32
-"""Most bursts in flight for which an interconnect of Vivado is told to keep room."""
+"""Most outstanding bursts that Vivado's interconnect buffers."""
 
 
 class Refusal(NamedTuple):
@@ -71,20 +71,20 @@ class Refusal(NamedTuple):
 
 
 SettingValues = Mapping[str, int]
-"""Values of all of a core's settings, by name."""
+"""Values of all settings of a core, by name."""
 
 
 class Check(NamedTuple):
-    """A reason to refuse a command: golden evaluates it with integers, the shell with the signals of its registers.
+    """A reason to refuse a command; golden evaluates it with integers, the shell with signals.
 
     Parameters
     ----------
     wrong : bool or Value
-        Whether the command is refused. Made of comparisons, ``&`` and ``|``, which integers and signals have.
+        Whether the command is refused: comparisons, ``&`` and ``|``, as integers and signals have them.
     error : IntEnum
         Code in `status`.
     value : int or Value
-        Offending value, in `error_address`: up to 64 bits.
+        Offending value of up to 64 bits, in `error_address`.
     """
 
     wrong: Any
@@ -93,14 +93,14 @@ class Check(NamedTuple):
 
 
 def core_buses(ports: int = 1) -> dict[str, str]:
-    """Buses of a core's RTL, by port: the registers, and the halves of so many ports to the memory outside."""
+    """Buses of a core's RTL by port: registers, and read and write halves of the AXI4 ports."""
     halves = {f"{half}{port}": f"m_axi_gmem{port}" for port in range(ports) for half in ("reader", "writer")}
     return {"control": "s_axi_control", **halves}
 
 
 @dataclass(frozen=True, kw_only=True)
 class CoreSpec(BusSpec):
-    """Parameters that all cores share, and the contract of a core.
+    """Contract of a core, and the parameters of every core.
 
     Parameters
     ----------
@@ -114,11 +114,11 @@ class CoreSpec(BusSpec):
     """Registers, commands and errors."""
     reset_cycles: ClassVar[int] = RESET_LATENCY + 1
     monitored: ClassVar[tuple[str, ...]] = ("valid", "beat", "data", "done")
-    """Pins of the monitor, where there is one."""
+    """Pins of the monitor."""
     turns: ClassVar[tuple[str, ...]] = ()
-    """Kinds of work that exclude each other, such as those of an array: first bits of the monitor's pin ``busy``."""
+    """Kinds of work that exclude each other, such as uses of an array: first bits of the monitor's pin ``busy``."""
     beside: ClassVar[tuple[str, ...]] = ()
-    """Parts that work beside them: the bits that follow. A simulation counts the cycles of each."""
+    """Parts that work in parallel: the following bits of ``busy``. A simulation counts the cycles of each bit."""
 
     address: int = ADDRESS_BITS
     monitor: bool = False
@@ -130,37 +130,37 @@ class CoreSpec(BusSpec):
 
     @property
     def wires(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Other pins: the interrupt and, where it has one, the monitor."""
+        """Other pins: the interrupt and the monitor."""
         return ("interrupt", *(f"monitor_{name}" for name in self.monitored if self.monitor))
 
     @property
     def memory_ports(self) -> int:
-        """AXI4 ports to the memory outside."""
+        """AXI4 ports to the external memory."""
         return len({prefix for prefix in self.buses.values() if prefix.startswith("m_axi")})
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """Prefix of the pins through which the core reaches an image in memory, by the name of its `Address`."""
+        """Prefix of the pins for each image in memory, by the name of its `Address`."""
         return {item.name: "m_axi_gmem0" for item in self.registers.addresses}
 
     @property
     def reader(self) -> AxiReadSpec:
-        """Reads of each port to the memory outside."""
+        """Reads of each AXI4 port."""
         return AxiReadSpec(address=self.address)
 
     @property
     def writer(self) -> AxiWriteSpec:
-        """Writes of each port to the memory outside."""
+        """Writes of each AXI4 port."""
         return AxiWriteSpec(address=self.address)
 
     @property
     def bus_parameters(self) -> Mapping[str, Mapping[str, int]]:
-        """Facts of the bursts on each memory port for Vivado, by the prefix of its pins: the names are Vivado's.
+        """Bus parameters of Vivado for each memory port, by the prefix of its pins.
 
-        ``HAS_BURST`` is 0 where all bursts are INCR. No burst is narrow and all have one ID. Of the bursts in flight
-        Vivado's interconnect takes `OUTSTANDING` at most.
+        ``HAS_BURST`` is 0: all bursts are INCR. No burst is narrow and all have one ID. Vivado's interconnect buffers
+        at most `OUTSTANDING` bursts.
         """
-        found = {
+        parameters = {
             "SUPPORTS_NARROW_BURST": 0,
             "HAS_BURST": 0,
             "MAX_BURST_LENGTH": max(self.reader.burst, self.writer.burst),
@@ -169,22 +169,22 @@ class CoreSpec(BusSpec):
             "NUM_READ_THREADS": 1,
             "NUM_WRITE_THREADS": 1,
         }
-        return {prefix: found for prefix in self.buses.values() if prefix.startswith("m_axi")}
+        return {prefix: parameters for prefix in self.buses.values() if prefix.startswith("m_axi")}
 
     @property
     def image_beats(self) -> Mapping[str, int | str]:
-        """Beats of images that commands read or write as a whole, by the name of their `Address`.
+        """Beats of the images that commands read or write as a whole, by the name of their `Address`.
 
-        A number, or the name of the setting that has it. A command whose image would end beyond the address bits is
-        refused. The beats of other regions follow from what is read: an access beyond the address bits ends the
-        command with ``READ_DECERR`` or ``WRITE_DECERR``.
+        A value is a number or the name of a setting. A command is refused if its image ends beyond the address bits.
+        Other regions have no fixed size: an access beyond the address bits ends the command with ``READ_DECERR`` or
+        ``WRITE_DECERR``.
         """
         return {}
 
     @property
     @abstractmethod
     def signature(self) -> int:
-        """Value of the register of this name: a digest of all that host and core must agree on."""
+        """Value of the register ``signature``: a digest of the agreement between host and core."""
 
     @property
     @abstractmethod
@@ -192,20 +192,20 @@ class CoreSpec(BusSpec):
         """DSPs of the core."""
 
     def values_of(self, inputs: NDArray[np.integer]) -> Integers:
-        """Convert samples as the core reads them to those of golden."""
+        """Samples in golden's format, from samples in the core's format."""
         return inputs.astype(np.int64)
 
     def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Changes of settings that take less memory or fewer DSPs: by what they change, the mildest first.
+        """Changes of settings that save memory or DSPs, by setting, the mildest first.
 
-        Some may be refused; `remedies` of ``fit.py`` tries them.
+        A change may be refused; `remedies` of ``fit.py`` tries them.
         """
         return {}
 
     def signed(self, *without: str, **replaced: Any) -> int:
-        """Signature of the parameters, some of which may be `replaced` by a form that does not depend on the spelling.
+        """Signature of the parameters, except the monitor and the parameters `without`.
 
-        Pins that change nothing for a host do not count, nor do those parameters that it is to be `without`.
+        `replaced` has canonical forms of parameters with several spellings.
         """
         parameters = asdict(self) | replaced
         for name in ("monitor", *without):
@@ -213,31 +213,25 @@ class CoreSpec(BusSpec):
         return signature_of(parameters, self.registers.map)
 
     def documents(self) -> dict[str, str]:
-        """Make the C header, the SystemRDL and the page of the registers: text by file name."""
-        found = self.registers.map
+        """C header, SystemRDL and page of the registers: text by file name."""
+        registers = self.registers.map
         return {
-            f"{found.name}.h": c_header(found, self.address),
-            f"{found.name}.rdl": systemrdl(found, self.signature),
-            "registers.md": markdown(found),
+            f"{registers.name}.h": c_header(registers, self.address),
+            f"{registers.name}.rdl": systemrdl(registers, self.signature),
+            "registers.md": markdown(registers),
         }
 
     def refusal(self, command: int, settings: SettingValues) -> Refusal | None:
-        """Say why the core refuses a command with these settings; None where the command begins.
+        """Reason why the core refuses a command with these settings, or None.
 
-        Of several reasons the first counts, in this order: the command, addresses in the order of their registers, then
-        those of `checks`.
-
-        Parameters
-        ----------
-        command : int
-        settings : SettingValues
+        The first reason counts, in this order: the command, addresses in the order of their registers, then `checks`.
         """
         names = SimpleNamespace(**settings, **self.products(SimpleNamespace(**settings)))
         checks = (*self._common_checks(command, settings), *self.checks(command, names))
         return next((Refusal(check.error, check.value) for check in checks if check.wrong), None)
 
     def checks(self, command: Any, settings: Any) -> Iterator[Check]:
-        """List the core's own reasons to refuse a command: lengths first, then the other settings.
+        """Reasons of this core to refuse a command: lengths first, then the other settings.
 
         Parameters
         ----------
@@ -249,39 +243,39 @@ class CoreSpec(BusSpec):
         yield from ()
 
     def products(self, settings: Any) -> dict[str, Any]:
-        """Values that `checks` compare and that are late in the RTL, where each has a register; by name."""
+        """Slow values for `checks`, by name; the RTL registers them."""
         return {}
 
     def _common_checks(self, command: int, settings: SettingValues) -> Iterator[Check]:
-        """List reasons of any core: an unknown command, and the addresses that a command uses."""
+        """Reasons of every core: an unknown command, and wrong addresses of a command."""
         commands, errors = self.registers.commands, self.registers.errors
         yield Check(command not in set(commands), errors["BAD_COMMAND"], command)
         for address in self.registers.addresses:
-            value, given = settings[address.name], self.image_beats.get(address.name, 1)
-            beats = max(settings[given] if isinstance(given, str) else given, 1)
+            value, size = settings[address.name], self.image_beats.get(address.name, 1)
+            beats = max(settings[size] if isinstance(size, str) else size, 1)
             wrong = value % BEAT != 0 or value + beats * BEAT > 1 << self.address
             yield Check(command in address.commands and wrong, errors["BAD_ADDRESS"], value)
 
     @classmethod
     def fits(cls, network: Network, byte_inputs: bool) -> list[CoreFit]:
-        """Put a network on each preset of the core: its figures, or why it does not fit.
+        """Figures of a network on each preset of the core, or the reason why it does not fit.
 
         Parameters
         ----------
         network : Network
         byte_inputs : bool
-            A sample's values are bytes that stand for 0 to 1.
+            Samples are bytes for 0 to 1.
         """
         return []
 
     @classmethod
     def runs(cls, transformer: IntegerTransformer) -> list[TransformerFit]:
-        """Put a transformer on each preset of the core, if it runs programs.
+        """Fit of a transformer on each preset of the core; empty for a core without programs.
 
         Parameters
         ----------
         transformer : IntegerTransformer
-            Shapes and formats, such as those of `golden.stream.machine.cost_model.on_paper`.
+            Shapes and formats, for example of `golden.stream.machine.cost_model.on_paper`.
         """
         return []
 
@@ -294,7 +288,7 @@ class CoreFit:
     ----------
     core, preset : str
     refusal : str
-        Why it cannot be there; empty where it can.
+        Reason why it does not fit; empty if it fits.
     spec : CoreSpec or None
         The core for the network.
     forward : Mapping or None
@@ -309,7 +303,7 @@ class CoreFit:
 
     @property
     def cycles(self) -> int:
-        """Words that the array takes for one sample forward; each is a cycle."""
+        """Cycles of the array for one sample forward: a word each."""
         return self.forward.cycles if self.forward else 0
 
 
@@ -321,13 +315,12 @@ class TransformerFit:
     ----------
     core, preset : str
     spec : CoreSpec
-        The core, which is the same for every transformer.
+        The core, the same for every transformer.
     size : CoreSize
-        Its size.
     refusal : str
-        Why it has no place there; empty where it has.
+        Reason why it does not fit; empty if it fits.
     longest : int
-        Most tokens of a sentence; 0 where it has no place.
+        Most tokens of a sentence; 0 after a refusal.
     """
 
     core: str

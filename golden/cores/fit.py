@@ -1,4 +1,4 @@
-"""Fit of a core on a device: memories and DSPs by its spec, and the settings that make it fit."""
+"""Remedies for a core that does not fit a device."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from ..errors import UserError
 from .core import CoreSpec
 
 MOST_REMEDIES = 3
-"""Most remedies that are looked for."""
+"""Most remedies of an answer."""
 
 
 def remedies(spec: CoreSpec, fits: Callable[[CoreSpec], bool]) -> list[dict[str, Any]]:
-    """Find the mildest changes of settings with which a core fits: each is tried.
+    """Mildest changes of settings with which a core fits; each is tried.
 
     Parameters
     ----------
     spec : CoreSpec
         A core that does not fit.
     fits : callable
-        Whether a core does.
+        Whether a core fits.
 
     Returns
     -------
     list of dict of str to object
-        Changes, each of which is enough: of one setting, or, where none is, of two or more at once. Empty where none
-        of the core's changes makes it fit.
+        Sufficient changes, of one setting if possible, otherwise of several at once. Empty if no change of
+        `CoreSpec.smaller` is enough.
     """
     choices = [changes for changes in spec.smaller().values() if changes]
     for together in range(1, len(choices) + 1):
-        found = []
+        sufficient = []
         for chosen in combinations(choices, together):
-            mildest = next((one for one in _ordered(chosen) if _fits(spec, one, fits)), None)
-            found.extend([mildest] if mildest else [])
-        if found:
-            return found[:MOST_REMEDIES]
+            mildest = next((change for change in _ordered(chosen) if _fits(spec, change, fits)), None)
+            sufficient.extend([mildest] if mildest else [])
+        if sufficient:
+            return sufficient[:MOST_REMEDIES]
     return []
 
 
 def _ordered(chosen: tuple[Any, ...]) -> Iterator[dict[str, Any]]:
-    """List the changes of several settings at once, those first that change least."""
+    """Changes of several settings at once, the mildest first."""
     steps = sorted(product(*(range(len(changes)) for changes in chosen)), key=lambda step: (sum(step), max(step)))
     for step in steps:
         merged: dict[str, Any] = {}
-        for changes, at in zip(chosen, step, strict=True):
-            merged |= changes[at]
+        for changes, index in zip(chosen, step, strict=True):
+            merged |= changes[index]
         yield merged
 
 
 def _fits(spec: CoreSpec, change: Mapping[str, Any], fits: Callable[[CoreSpec], bool]) -> bool:
-    """Whether a core fits with a change; not where the change is refused."""
+    """Whether a core fits with a change; False for a refused change."""
     try:
         return fits(replace(spec, **change))
     except UserError:

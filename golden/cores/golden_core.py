@@ -1,4 +1,4 @@
-"""Golden model of a core: commands, settings and memory in; memory, counters and errors out."""
+"""Golden model of a core: runs commands with settings on a memory; returns counters and errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ State = TypeVar("State")
 
 
 class CommandError(Exception):
-    """An error that ends a command after its start.
+    """Error of a running command.
 
     Parameters
     ----------
     name : str
-        Name of the error among those of the core.
+        Name of an error code of the core.
     value : int
-        Offending value, or byte address of the burst that failed.
+        Offending value, or byte address of the failing burst.
     """
 
     def __init__(self, name: str, value: int) -> None:
@@ -33,19 +33,20 @@ class CommandError(Exception):
 
 
 class CoreMemory:
-    """Memory of a golden core: arrays of bytes, each at an address.
+    """External memory of a golden core: regions of bytes by address.
 
-    An access outside of them ends a command with ``READ_DECERR`` or ``WRITE_DECERR``, as an interconnect answers it.
+    An access outside all regions ends the command with ``READ_DECERR`` or ``WRITE_DECERR``, like an interconnect's
+    answer.
 
     Parameters
     ----------
     spec : CoreSpec
-        The core, whose bursts have a longest length.
+        Longest bursts of the core.
 
     Attributes
     ----------
     changed : list of int
-        Addresses of the regions that have been written, in the order of their first writes, until someone clears it.
+        Addresses of the written regions, in the order of their first writes; the caller may clear the list.
     """
 
     def __init__(self, spec: CoreSpec) -> None:
@@ -55,34 +56,22 @@ class CoreMemory:
         self.changed: list[int] = []
 
     def add(self, address: int, region: Bytes) -> None:
-        """Add a region, whose array is read and written in place."""
+        """Add a region; its array is read and written in place."""
         self._regions[address] = region
 
     def read(self, address: int, size: int) -> Bytes:
-        """Read so many bytes: a copy.
-
-        Raises
-        ------
-        CommandError
-            If one of them is in no region.
-        """
+        """Copy of `size` bytes; a `CommandError` outside all regions."""
         return self._bytes("READ", address, size).copy()
 
     def write(self, address: int, image: Bytes) -> None:
-        """Write bytes.
-
-        Raises
-        ------
-        CommandError
-            If the place of one of them is in no region; nothing is written then.
-        """
+        """Write bytes; outside all regions a `CommandError`, without a write."""
         self._bytes("WRITE", address, image.size)[:] = image.reshape(-1)
         start = max(start for start in self._regions if start <= address)
         self.changed += [start] if start not in self.changed else []
         self._ends[start] = max(self._ends.get(start, start), address + image.size)
 
     def written(self, address: int) -> Bytes:
-        """Contents of the region at an address, up to the last byte that has been written."""
+        """Contents of the region at an address, up to the last written byte."""
         return self._regions[address][: self._ends.get(address, address) - address].copy()
 
     def _bytes(self, access: str, address: int, size: int) -> Bytes:
@@ -99,14 +88,14 @@ class CoreMemory:
 
 @dataclass(frozen=True)
 class CommandResult:
-    """End of a command.
+    """Result of a command.
 
     Parameters
     ----------
     error : Refusal, optional
-        Error and offending value; None where the command ended without an error.
+        Error and offending value; None without an error.
     counters : dict of str to int
-        Counters that the core declares. The model has no clock, and counts no cycles.
+        Counters that the core declares. The model has no clock, so cycles are not counted.
     """
 
     error: Refusal | None = None
@@ -114,17 +103,16 @@ class CommandResult:
 
 
 class GoldenCore(ABC, Generic[Spec]):
-    """Golden model of a core, with the state that the core holds between commands.
+    """Golden model of a core, with its state between commands.
 
     Parameters
     ----------
     spec : CoreSpec
-        Parameters of the core.
 
     Attributes
     ----------
     updates : list of array of uint8, or None
-        Image of what a training command updates, before it and after each batch or step; None where nobody asks for it.
+        Images of the trained parameters, before a training command and after each batch or step; None: not recorded.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -133,7 +121,7 @@ class GoldenCore(ABC, Generic[Spec]):
         self.reset()
 
     def run(self, command: int, settings: SettingValues, memory: CoreMemory) -> CommandResult:
-        """Carry out a command.
+        """Run a command; returns its error, or its counters.
 
         Parameters
         ----------
@@ -154,43 +142,31 @@ class GoldenCore(ABC, Generic[Spec]):
             return CommandResult(Refusal(registers.errors[error.name], error.value))
 
     def note_update(self, image: Callable[[], Bytes]) -> None:
-        """Add an image to `updates`, if these are asked for."""
+        """Append an image to `updates`, if recorded."""
         if self.updates is not None:
             self.updates.append(image())
 
     @abstractmethod
     def reset(self) -> None:
-        """Forget what commands have loaded, as a reset of the core does."""
+        """Forget all loaded data, like a reset of the core."""
 
     def recover(self) -> None:
-        """Reset all but what commands have loaded, as a core does behind an error."""
+        """Reset after an error; loaded data stay by default."""
 
     @abstractmethod
     def carry_out(self, command: Any, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Carry out a command that is not refused, and return the counters.
-
-        Raises
-        ------
-        CommandError
-            If the command ends early.
-        """
+        """Run an accepted command; return the counters. An early end is a `CommandError`."""
 
 
 def known(state: State | None, name: str) -> State:
-    """Refuse to compute with what memories hold at power-up."""
+    """Return a loaded state; refuse a state that no command has loaded."""
     if state is None:
         raise UserError(f"no {name} have been loaded: a core computes with what its memories held at power-up")
     return state
 
 
 def golden_core(spec: CoreSpec) -> GoldenCore[Any]:
-    """Make the golden model of a core.
-
-    Raises
-    ------
-    UserError
-        If the core has none.
-    """
+    """Golden model of a core; a `UserError` if none exists."""
     model: type[GoldenCore[Any]] | None = spec.part("golden", "golden_core", "GOLDEN")
     if model is None:
         raise UserError(f"{spec.name} has no golden core: run it in the simulator")

@@ -1,4 +1,4 @@
-"""Part of the contract that cores of one network share: the network, its array, and how presets take another one."""
+"""Part of the contract for cores that are generated for one network."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .core import CoreFit, CoreSpec
 
 
 def named(network: Network) -> str:
-    """Name a network as a spec has it: that of a preset, or its description, with batch norm folded."""
+    """Name of a network in a spec: a preset's name, or its description with folded batch norm."""
     known = NETWORKS.get(network.name)
     return network.name if known and deployed(known) == deployed(network) else text_of(deployed(network))
 
 
 class NetworkCoreSpec(CoreSpec):
-    """Spec of a core that is generated for a network; its fields are declared by each core, in an order of its own.
+    """Spec of a core that is generated for a network; each core declares the fields in its own order.
 
     Attributes
     ----------
@@ -47,13 +47,13 @@ class NetworkCoreSpec(CoreSpec):
 
     @classmethod
     def of(cls, network: Network, **settings: Any) -> Self:
-        """Make the spec of a network that need not be a preset."""
-        given: dict[str, Any] = {"network": named(network), **settings}
-        return cls(**given)
+        """Spec for any network."""
+        values: dict[str, Any] = {"network": named(network), **settings}
+        return cls(**values)
 
     @cached_property
     def described(self) -> Network:
-        """Description of the network, with batch norm folded."""
+        """Network with folded batch norm."""
         return deployed(NETWORKS[self.network] if self.network in NETWORKS else network_from(self.network))
 
     @property
@@ -64,7 +64,7 @@ class NetworkCoreSpec(CoreSpec):
     @property
     @abstractmethod
     def labels(self) -> int:
-        """Labels that a sample can have, see `nn.arithmetic.loss.labels_of`."""
+        """Number of labels, see `nn.arithmetic.loss.labels_of`."""
 
     @property
     @abstractmethod
@@ -73,15 +73,15 @@ class NetworkCoreSpec(CoreSpec):
 
     @cached_property
     def signature(self) -> int:
-        """Value of the register of this name: a digest of parameters, network, registers and layout version."""
+        """Value of the register ``signature``: a digest of parameters, network, registers and layout version."""
         return self.signed(network=text_of(self.described))
 
     def values_of(self, inputs: NDArray[np.integer]) -> Integers:
-        """Convert samples as the core reads them to Q8.16."""
+        """Samples in Q8.16, from samples in the core's format."""
         return q8_16_of_bytes(inputs) if self.byte_inputs else inputs.astype(np.int64)
 
     def smaller_arrays(self) -> dict[str, list[dict[str, Any]]]:
-        """Smaller arrays, see `smaller`."""
+        """Smaller arrays for `smaller`."""
         return {
             "columns": [{"columns": columns} for columns in (4, 2) if columns < self.columns],
             "lanes": [{"lanes": 16}] if self.lanes > 16 else [],
@@ -89,23 +89,23 @@ class NetworkCoreSpec(CoreSpec):
 
     @classmethod
     def fits(cls, network: Network, byte_inputs: bool) -> list[CoreFit]:
-        """Put a network on each preset of the core; what a preset says of a network is left out.
+        """Fit of a network on each preset of the core, see `CoreSpec.fits`; the preset's network is replaced.
 
-        One with as many outputs as inputs is taken for an autoencoder, whose core has the loss ``mse`` and is not cut.
+        A network with as many outputs as inputs counts as an autoencoder: its core has the loss ``mse`` and no cut.
         """
-        found: list[CoreFit] = []
-        for preset, given in cls.presets.items():
+        results: list[CoreFit] = []
+        for preset, preset_settings in cls.presets.items():
             try:
-                spec = cls.of(network, byte_inputs=byte_inputs, **cls.for_network(given, network))
-                found.append(CoreFit(cls.name, preset, "", spec, spec.forward))
+                spec = cls.of(network, byte_inputs=byte_inputs, **cls.for_network(preset_settings, network))
+                results.append(CoreFit(cls.name, preset, "", spec, spec.forward))
             except UserError as refusal:
-                # a core names a network by its text
+                # a core's message has the network's description
                 reason = str(refusal).replace(text_of(deployed(network)), network.name)
-                found.append(CoreFit(cls.name, preset, reason))
-        return found
+                results.append(CoreFit(cls.name, preset, reason))
+        return results
 
     @classmethod
     def for_network(cls, preset: dict[str, object], network: Network) -> dict[str, Any]:
-        """Settings of a preset for another network: without its own network, and with the loss of an autoencoder."""
-        own = {"loss": "mse"} if network.repeats_inputs else {}
-        return {name: value for name, value in preset.items() if name != "network"} | own
+        """Settings of a preset for another network, with the loss ``mse`` for an autoencoder."""
+        loss = {"loss": "mse"} if network.repeats_inputs else {}
+        return {name: value for name, value in preset.items() if name != "network"} | loss

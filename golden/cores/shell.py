@@ -1,4 +1,4 @@
-"""Registers, commands and errors of a core: the shell's, which all cores have, around those that a core declares."""
+"""Registers, commands and errors of a core: the shell's, and the core's."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ..axi.register_map import SIGNATURE, WORD, Register, RegisterField, Registe
 from ..errors import UserError
 
 LAYOUT_VERSION = 2
-"""Version of what host and core agree on beside parameters and registers: images in memory, meaning of commands."""
+"""Version of the memory images and of the commands' meaning."""
 
 
 RESET_LATENCY = 2
-"""Cycles from `aresetn` to the reset of all registers, and from its end to the first access that can be taken."""
+"""Cycles from `aresetn` to the reset of all registers, and from its end to the first possible access."""
 HIGH = "_high"
-"""Suffix of the register with the upper 32 of 64 bits."""
+"""Suffix of the register with bits 63:32."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A register that a host writes before a command and that the trainer reads while the command runs.
+    """Register that the host writes before a command, and the trainer reads during the command.
 
     Parameters
     ----------
@@ -33,12 +33,12 @@ class Setting:
     summary : str
         One line.
     fields : tuple of RegisterField
-        Parts of the register, if it is more than one number.
+        Fields of a register with several numbers.
     reset : int
         Value after reset.
     group : int
-        Registers of group 0 come first; those of an option are of a later one, behind the counters of the groups
-        before, so that the others have the same offsets with and without it.
+        Place in the map. An option's registers are of a later group, after all counters of the groups before, so that
+        an option does not move the other registers.
     """
 
     name: str
@@ -49,47 +49,41 @@ class Setting:
 
     @property
     def registers(self) -> tuple[str, ...]:
-        """Names of its registers, that of the lowest bits first."""
+        """Names of the registers, the lowest bits first."""
         return (self.name,)
 
     def words(self, value: int) -> dict[str, int]:
-        """Split a value over the registers.
-
-        Raises
-        ------
-        UserError
-            If it is negative or has more bits than they.
-        """
+        """Words of a value by register; a negative or too large value is a `UserError`."""
         bits = 8 * WORD * len(self.registers)
         if not 0 <= value < 1 << bits:
             raise UserError(f"{self.name} = {value} is not in 0 to 2**{bits} - 1")
-        return {name: value >> 8 * WORD * at & (1 << 8 * WORD) - 1 for at, name in enumerate(self.registers)}
+        return {name: value >> 8 * WORD * index & (1 << 8 * WORD) - 1 for index, name in enumerate(self.registers)}
 
 
 @dataclass(frozen=True)
 class Address(Setting):
-    """A setting that is the byte address of an image in memory, 64 bits in two registers: ``NAME`` and ``NAME_high``.
+    """Byte address of an image in memory: 64 bits in two registers, ``NAME`` and ``NAME_high``.
 
-    A command that uses it is refused with ``BAD_ADDRESS`` where it is no multiple of a beat's 16 bytes, or where its
-    image does not end within the address bits that the core was generated with, see `CoreSpec.image_beats`.
+    Commands are refused with ``BAD_ADDRESS`` if the address is no multiple of 16, or the image ends beyond the core's
+    address bits, see `CoreSpec.image_beats`.
 
     Parameters
     ----------
     commands : tuple of IntEnum
-        Commands that use it.
+        Commands that use the address.
     """
 
     commands: tuple[IntEnum, ...] = ()
 
     @property
     def registers(self) -> tuple[str, ...]:
-        """Names of its registers, that of the lowest bits first."""
+        """Names of the registers, the lowest bits first."""
         return (self.name, self.name + HIGH)
 
 
 @dataclass(frozen=True)
 class Counter:
-    """A register that counts during a command, from 0.
+    """Register that counts from 0 during a command.
 
     Parameters
     ----------
@@ -98,7 +92,7 @@ class Counter:
     summary : str
         One line.
     width : int
-        Bits of what the trainer adds in one cycle.
+        Bits of the increment in one cycle.
     group : int
         See `Setting`.
     """
@@ -120,15 +114,15 @@ class CoreRegisters:
     commands : type of IntEnum
         Codes from 1 up, without gaps.
     errors : type of IntEnum
-        Codes from 1 up; one of them is ``BAD_COMMAND``, which the shell reports, and with addresses ``BAD_ADDRESS``.
+        Codes from 1 up, with ``BAD_COMMAND`` and, if the core has addresses, ``BAD_ADDRESS`` for the shell.
     settings : tuple of Setting
-        Addresses stand before the others.
+        Addresses first.
     counters : tuple of Counter
 
     Raises
     ------
     ValueError
-        If commands have gaps, ``BAD_COMMAND`` or ``BAD_ADDRESS`` is missing, or the map that results is refused.
+        If commands have gaps, ``BAD_COMMAND`` or ``BAD_ADDRESS`` is missing, or the register map is refused.
     """
 
     name: str
@@ -137,9 +131,7 @@ class CoreRegisters:
     settings: tuple[Setting, ...] = ()
     counters: tuple[Counter, ...] = ()
     map: RegisterMap = field(init=False, repr=False)
-    """All registers: the shell's, settings, the two words of the cycle counter, counters, those of later groups, and
-    the shell's `RESET`.
-    """
+    """All registers: the shell's, settings, two words of the cycle counter, counters, later groups, and `RESET`."""
 
     def __post_init__(self) -> None:
         codes = [code.value for code in self.commands]
@@ -163,7 +155,7 @@ class CoreRegisters:
 
     @cached_property
     def counter_names(self) -> tuple[str, ...]:
-        """Names of the counters that the core declares."""
+        """Names of the core's counters."""
         return tuple(item.name for item in self.counters)
 
     @property
@@ -176,8 +168,8 @@ class CoreRegisters:
         groups = {0} | {item.group for item in self.settings} | {item.group for item in self.counters}
         for group in sorted(groups):
             for item in (item for item in self.settings if item.group == group):
-                for at, name in enumerate(item.registers):
-                    summary = f"bits 63:32 of `{item.name}`" if at else item.summary
+                for index, name in enumerate(item.registers):
+                    summary = f"bits 63:32 of `{item.name}`" if index else item.summary
                     reset = item.words(item.reset)[name]
                     rows.append(Register(name, WORD * len(rows), "RW", summary, item.fields, reset, locked=True))
             for name, bits in () if group else (("cycles_low", "31:0"), ("cycles_high", "63:32")):
@@ -194,7 +186,7 @@ RESET = Register(
     "returns the core to its state after `aresetn`, at any time",
     (RegisterField("pending", 0, 1, "write 1 to ask for it; reads 1 until it is complete"),),
 )
-"""The last word of the map, so that those that a core declares stay where they are."""
+"""Last word of the map, so that it does not move the core's registers."""
 SHELL = (
     Register("command", 0x00, "W", "a code starts a command", locked=True),
     Register(
@@ -228,25 +220,22 @@ SHELL = (
     Register(SIGNATURE, 0x18, "R", "identifies the configuration the core was generated with"),
     RESET,
 )
-"""Registers that every core has: all but `RESET` lie before those that it declares."""
+"""Registers of every core; all but `RESET` precede the core's registers."""
 
 
 def signature_of(parameters: dict[str, Any], registers: RegisterMap, layout_version: int = LAYOUT_VERSION) -> int:
-    """Digest of all that host and core must agree on: 32 bits of SHA-256 over canonical JSON.
+    """Digest of the agreement between host and core: 32 bits of SHA-256 over canonical JSON.
+
+    The digest is the same in every process and on every machine.
 
     Parameters
     ----------
     parameters : dict
-        The core's parameters, as JSON has them; a network as its description.
+        Parameters of the core in JSON types; a network as its description.
     registers : RegisterMap
-        The core's map; its prose does not count.
+        Register map of the core; its prose does not count.
     layout_version : int
         See `LAYOUT_VERSION`.
-
-    Returns
-    -------
-    int
-        32 bits, the same in every process and on every machine.
     """
     data = {"layout": layout_version, "parameters": parameters, "registers": registers.canonical()}
     text = json.dumps(data, sort_keys=True, separators=(",", ":"))

@@ -1,1 +1,1 @@
-"""Adapters, a trainer: what all cores have in common that train them, whatever engine computes their passes."""
+"""Trainer of adapters, shared by the cores of any engine."""

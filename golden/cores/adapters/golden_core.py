@@ -31,9 +31,9 @@ class GoldenAdapters(GoldenCore[Spec]):
     Attributes
     ----------
     frozen : object
-        The loaded network; None before.
+        Loaded network, or None.
     adapters : Adapters or None
-        The loaded adapters.
+        Loaded adapters.
     """
 
     frozen: Any
@@ -62,14 +62,14 @@ class GoldenAdapters(GoldenCore[Spec]):
 
     @abstractmethod
     def sample(self, index: int, settings: SettingValues, memory: CoreMemory) -> Integers:
-        """Read a sample as the job takes it."""
+        """Read a sample in the job's format."""
 
     @abstractmethod
     def new_cache(self, raw: bool, entries: int) -> ForwardCache:
         """Empty cache of `entries` samples, in Q8.16 (`raw`) or NF4."""
 
     def carry_out(self, command: Command, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Carry out a command that is not refused."""
+        """Run an accepted command; return the counters."""
         layout = self.spec.layout
         match command:
             case Command.LOAD:
@@ -88,7 +88,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         return {}
 
     def cache(self, raw: bool, entries: int) -> ForwardCache | None:
-        """Forward cache with room for `entries` samples, with the present records."""
+        """Forward cache of at least `entries` samples with the present records; None for a core without a cache."""
         if self.spec.cache == "none":
             return None
         cache = self.new_cache(raw, entries)
@@ -117,7 +117,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         self._half ^= 1
 
     def _infer(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Run batches up to their gradients, as the core does: clipped gradients count."""
+        """Infer batches, with the gradients of the core's inference: their clipped values count."""
         job, batches, misses = self.job(1), 0, 0
         logits, order = settings["logits"], settings["order"]
         for count in _sizes(settings["samples_per_epoch"], settings["batch"]) * settings["epochs"]:
@@ -136,14 +136,7 @@ class GoldenAdapters(GoldenCore[Spec]):
 
 
 class _Tuning:
-    """A tuning command.
-
-    Parameters
-    ----------
-    core : GoldenAdapters
-    settings : mapping of str to int
-    memory : CoreMemory
-    """
+    """A tuning command."""
 
     def __init__(self, core: GoldenAdapters[Any], settings: SettingValues, memory: CoreMemory) -> None:
         self._core, self._settings, self._memory, self._spec = core, settings, memory, core.spec
@@ -209,7 +202,7 @@ class _Tuning:
             self._logits += image.size
 
     def _entries(self, count: int, has_rate: bool) -> tuple[Integers, int | None]:
-        """Entries of a batch, and its rate."""
+        """Schedule entries of a batch, and its learning rate or None."""
         words = _order_words(self._memory, self._order, count + has_rate)
         self._order += words.size * _WORD
         rate = int(words[count]) if has_rate else None

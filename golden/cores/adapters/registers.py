@@ -7,7 +7,7 @@ from ..shell import Address, CoreRegisters, Counter, Setting
 
 
 class Command(IntEnum):
-    """Codes that `command` takes."""
+    """Codes of the register `command`."""
 
     LOAD = 1
     LOAD_ADAPTERS = 2
@@ -18,7 +18,7 @@ class Command(IntEnum):
 
 
 class Error(IntEnum):
-    """Codes in `status` of a command that ended early."""
+    """Error codes in `status`."""
 
     BAD_COMMAND = 1
     ZERO_LENGTH = 2
@@ -52,8 +52,10 @@ def adapter_registers(name: str, *loaded: Address, early_stop: bool = False, val
         Prefix in C.
     loaded : Address
         Images of the engine, loaded by `Command.LOAD`.
-    early_stop, validation : bool
-        Add two registers, and four more.
+    early_stop : bool
+        Adds two registers.
+    validation : bool
+        Adds four registers.
     """
     settings: list[Setting] = [
         *loaded,

@@ -35,7 +35,7 @@ class AdapterCoreSpec(CoreSpec):
     validation : bool
         With `early_stop`: validation samples may follow each epoch.
     ports : int
-        AXI4 ports to the memory outside.
+        AXI4 ports to the external memory.
     """
 
     batch: int
@@ -63,16 +63,16 @@ class AdapterCoreSpec(CoreSpec):
     @property
     @abstractmethod
     def layout(self) -> JobLayout:
-        """Regions of device memory that a job uses."""
+        """Memory regions of a job."""
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """As of any core; `cache` and `samples` name further ports; records on the chip have no bus."""
-        found = super().address_buses
-        found |= {name: f"m_axi_gmem{port}" for port, name in enumerate(("cache", "samples")[: self.ports - 1], 1)}
+        """Buses of any core, with further ports for `cache` and `samples`; records on the chip have no bus."""
+        buses = super().address_buses
+        buses |= {name: f"m_axi_gmem{port}" for port, name in enumerate(("cache", "samples")[: self.ports - 1], 1)}
         if self.cache == "chip":
-            del found["cache"]
-        return found
+            del buses["cache"]
+        return buses
 
     @property
     def cache_ram_beats(self) -> int:
@@ -83,7 +83,7 @@ class AdapterCoreSpec(CoreSpec):
 
     @property
     def cached_samples(self) -> int:
-        """Most samples in the cache, 0 without one."""
+        """Most samples in the cache; 0 for a core without a cache."""
         return 0 if self.cache == "none" else self.cache_entries
 
     @property
@@ -95,7 +95,7 @@ class AdapterCoreSpec(CoreSpec):
     def modes(self) -> int:
         """Allowed bits of `mode`."""
         optional = ((RATES, self.rates), (STOP, self.early_stop))
-        return RAW.mask | WRITE_LOGITS.mask | sum(field.mask for field, there in optional if there)
+        return RAW.mask | WRITE_LOGITS.mask | sum(field.mask for field, enabled in optional if enabled)
 
     @property
     def largest_batch(self) -> int:
@@ -103,7 +103,7 @@ class AdapterCoreSpec(CoreSpec):
         return self.batch
 
     def checks(self, command: Any, settings: Any) -> Iterator[Check]:
-        """List the core's own reasons to refuse a command."""
+        """Reasons to refuse a command, see `CoreSpec.checks`."""
         tune = command == Command.TUNE
         job = tune | (command == Command.INFER)
         entries, batch, rate, mode = settings.cache_entries, settings.batch, settings.rate, settings.mode

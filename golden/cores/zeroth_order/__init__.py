@@ -1,1 +1,1 @@
-"""Zeroth order, a trainer: what all cores have in common that train by it, whatever engine computes their passes."""
+"""Trainer by zeroth order, shared by the cores of any engine."""

@@ -1,4 +1,4 @@
-"""Golden model of the zeroth-order trainer: what all cores do that train by zeroth order, whatever they train."""
+"""Golden model of the trainer by zeroth order, for any engine."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from ..golden_core import CommandError, CoreMemory, GoldenCore, Spec, known
 
 
 class GoldenZerothOrder(GoldenCore[Spec]):
-    """Golden model of a core that trains by zeroth order: its commands but for those that load a network.
+    """Golden model of a core that trains by zeroth order.
 
-    A core's commands are called ``LOAD_DELTAS``, ``SAVE_DELTAS``, ``TRAIN`` and ``INFER``, as in
-    `boards.host.zeroth_order`. A step is complete before the next one is read. A command with an error has written the
-    records of the steps before; a core reads ahead, and may have written more or fewer bytes.
+    The commands are ``LOAD``, ``LOAD_DELTAS``, ``SAVE_DELTAS``, ``TRAIN`` and ``INFER``, as in
+    `boards.host.zeroth_order`. Each step is complete before the next is read. A failing command has written the records
+    of the steps before the error; the core reads ahead and may have written more or fewer bytes.
 
     Attributes
     ----------
     model : PerturbedModel or None
-        Network, once one has been loaded.
+        Loaded network.
     rows : array of int, (rows, n), or None
-        Deltas, once they have been loaded.
+        Loaded deltas.
     """
 
     job: ClassVar[type[ZerothOrderJob]] = ZerothOrderJob
@@ -48,12 +48,12 @@ class GoldenZerothOrder(GoldenCore[Spec]):
     @property
     @abstractmethod
     def layout(self) -> ZerothOrderLayout:
-        """Images of a job."""
+        """Memory regions of a job."""
 
     @property
     @abstractmethod
     def labels(self) -> int:
-        """Labels that a sample can have."""
+        """Number of labels."""
 
     @property
     def loss(self) -> Loss:
@@ -62,7 +62,7 @@ class GoldenZerothOrder(GoldenCore[Spec]):
 
     @abstractmethod
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Settings of steps as the registers of a training command."""
+        """Registers of a training command for the settings of its steps."""
 
     @abstractmethod
     def load(self, settings: SettingValues, memory: CoreMemory) -> PerturbedModel:
@@ -70,7 +70,7 @@ class GoldenZerothOrder(GoldenCore[Spec]):
 
     @abstractmethod
     def sample(self, index: int, settings: SettingValues, memory: CoreMemory) -> Integers:
-        """Read a sample as the model takes it."""
+        """Read a sample in the model's format."""
 
     @abstractmethod
     def saturations(self, clipped: int, named: int) -> dict[str, int]:
@@ -79,14 +79,14 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         Parameters
         ----------
         clipped : int
-            All values that were clipped.
+            All clipped values.
         named : int
-            Those of them whose place the model names.
+            Clipped values with a place that the model names.
         """
 
     @property
     def cut(self) -> int:
-        """Cut of the network where the program has it, whatever a command's settings are; 0 for none."""
+        """Cut of the network in its program, independent of a command's settings; 0: no cut."""
         return 0
 
     def split(self, settings: SettingValues) -> Split:
@@ -94,13 +94,13 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         return Split(settings["cut"], settings["p1"], settings["p2"])
 
     def know(self, network: Any) -> None:
-        """Learn of a network that a host may load, where its images do not say all of it."""
+        """Register a network that a host may load, for engines whose images do not describe it completely."""
 
     def before_step(self, job: ZerothOrderJob, inputs: Integers) -> None:
-        """Do what the core does with the samples of a step before its losses."""
+        """Model side effects of the core on a step's samples before its losses; none by default."""
 
     def carry_out(self, command: Any, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Carry out a command that is not refused."""
+        """Run an accepted command; return the counters."""
         if command.name == "LOAD":
             self.model = self.load(settings, memory)
             self.rows = np.zeros((len(self.layout.rows), self.layout.generator.width), np.int64)
@@ -141,7 +141,7 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         return self.counters(job) | {"steps_done": settings["steps"]}
 
     def counters(self, job: ZerothOrderJob) -> dict[str, int]:
-        """Counters of a training, but for its steps."""
+        """Counters of a training, except its steps."""
         clipped = self.saturations(job.saturations, sum(job.saturated_places.values()))
         return clipped | {"coefficients_clipped": job.coefficients_clipped}
 
@@ -156,13 +156,13 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         return self.saturations(narrow.saturations, sum(narrow.named.values()))
 
     def _job(self, settings: StepSettings, position: int = 0) -> ZerothOrderJob:
-        """Make the integer job of the network with the present deltas."""
+        """Integer job of the network with the present deltas."""
         job = self.job(known(self.model, "parameters"), self.layout.generator, settings, position)
         job.rows = known(self.rows, "deltas")
         return job
 
     def steps(self, settings: SettingValues, memory: CoreMemory) -> Iterator[tuple[StepOrder, Integers]]:
-        """Read steps of the order list, each with its samples: beat by beat, as the core does."""
+        """Read the steps of the sample schedule with their samples, beat by beat like the core."""
         beats = self.layout.step_beats(settings["batch"])
         for number in range(settings["steps"]):
             first = settings["order"] + number * beats * BEAT
@@ -185,12 +185,12 @@ class GoldenZerothOrder(GoldenCore[Spec]):
             yield StepOrder(chosen & ((1 << LABEL_BIT) - 1), chosen >> LABEL_BIT, rate), self.together(inputs)
 
     def together(self, samples: list[Integers]) -> Integers:
-        """Make a batch of samples."""
+        """Batch of samples."""
         return np.stack(samples)
 
     @staticmethod
     def _words(address: int, memory: CoreMemory) -> Iterator[int]:
-        """Read words of a list, beat by beat."""
+        """Read words of the schedule, beat by beat."""
         while True:
             yield from memory.read(address, BEAT).view("<u4").tolist()
             address += WORDS * 4

@@ -1,4 +1,4 @@
-"""Commands, error codes, settings and counters of a core that trains by zeroth order; its engine adds its own."""
+"""Commands, error codes, settings and counters of a core that trains by zeroth order."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -7,7 +7,7 @@ from ..shell import Address, Counter, Setting
 
 
 class Command(IntEnum):
-    """Codes that `command` takes."""
+    """Codes of the register `command`."""
 
     LOAD = 1
     LOAD_DELTAS = 2
@@ -17,9 +17,9 @@ class Command(IntEnum):
 
 
 class Error(IntEnum):
-    """Codes in `status` of a command that ended early.
+    """Error codes in `status`.
 
-    ``BAD_CUT`` is that of an engine whose cut is a setting.
+    ``BAD_CUT`` belongs to engines with the cut as a setting.
     """
 
     BAD_COMMAND = 1
@@ -41,7 +41,7 @@ class Error(IntEnum):
 
 
 def step_addresses(jobs: tuple[IntEnum, ...]) -> tuple[Address, ...]:
-    """Addresses of what steps read and write, beside samples and deltas.
+    """Addresses of a step's schedule, generator state, records and logits.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ def step_settings(eps_shifts: Sequence[int], *cut: Setting) -> tuple[Setting, ..
     Parameters
     ----------
     eps_shifts : sequence of int
-        Shifts that the core takes.
+        Allowed shifts.
     cut : Setting
-        The engine's own setting of a cut, if it has one.
+        Setting of the cut, for engines with one.
     """
     least, most = eps_shifts[0], eps_shifts[-1]
     return (
@@ -87,7 +87,7 @@ def step_settings(eps_shifts: Sequence[int], *cut: Setting) -> tuple[Setting, ..
 
 
 def step_counters(*clipped: Counter) -> tuple[Counter, ...]:
-    """Counters of a command, around those of values that the engine clipped."""
+    """Counters of a command, around the engine's counters of clipped values."""
     return (
         Counter("steps_done", "steps of the last command that are complete"),
         *clipped,

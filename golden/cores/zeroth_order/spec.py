@@ -1,4 +1,4 @@
-"""Spec of a core that trains by zeroth order: what its trainer adds to that of its engine."""
+"""Spec of a core that trains by zeroth order: the trainer's part."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .registers import Command, Error
 
 @dataclass(frozen=True, kw_only=True)
 class ZerothOrderSpec(CoreSpec):
-    """Trainer's part of the spec of a core with `step_settings`: it has no parameters of its own."""
+    """Trainer's part of the spec of a core with `step_settings`; it has no parameters."""
 
     jobs: ClassVar[tuple[IntEnum, ...]]
     """Commands that read samples, `Command.TRAIN` first."""
     eps_shifts: ClassVar[Sequence[int]] = EPS_SHIFTS
-    """Shifts of eps that the core takes."""
+    """Allowed shifts of eps."""
 
     @property
     @abstractmethod
@@ -38,11 +38,11 @@ class ZerothOrderSpec(CoreSpec):
         return LARGEST_BATCH
 
     def products(self, settings: Any) -> dict[str, Any]:
-        """Perturbations of a step."""
+        """Number of projected gradients of a step, for `checks`."""
         return {"slopes": settings.p1 * settings.p2}
 
     def checks(self, command: Any, settings: Any) -> Iterator[Check]:
-        """List the reasons to refuse a job."""
+        """Reasons to refuse a job, see `CoreSpec.checks`."""
         train = command == Command.TRAIN
         job = reduce(or_, (command == other for other in self.jobs[1:]), train)
         batch, eps, p1, p2 = settings.batch, settings.eps_shift, settings.p1, settings.p2
@@ -63,13 +63,13 @@ class ZerothOrderSpec(CoreSpec):
         yield from self.pass_checks(job, settings)
 
     def cut_checks(self, train: Any, settings: Any) -> Iterator[Check]:
-        """List the engine's reasons to refuse the cut of a training; none by default."""
+        """The engine's reasons to refuse the cut of a training; none by default."""
         yield from ()
 
     def uncut(self, settings: Any) -> Any:
-        """Whether a second part has perturbations and the network is not cut, where a setting says that."""
+        """Whether the second part has perturbations without a cut; False for engines whose cut is no setting."""
         return False
 
     def pass_checks(self, job: Any, settings: Any) -> Iterator[Check]:
-        """List the engine's reasons to refuse the passes of a job; none by default."""
+        """The engine's reasons to refuse the passes of a job; none by default."""
         yield from ()

@@ -361,9 +361,7 @@ class StreamPasses(ForwardPasses):
         m.next = "STORE"
 
     def begin_perturbation(self, m: Module, first: Value | int) -> None:
-        """Continue with a perturbation, if any; the first part's perturbations have no projected gradient and no
-        record.
-        """
+        """Continue with a perturbation, if any; perturbations of the first part have no projected gradient."""
         m.next = "PASS"
         with m.If(~self.steps.infer):
             m.next = "POSITION"
