@@ -9,7 +9,7 @@ import click
 
 from ....boards.board import DEFAULT_BOARD, DEFAULT_MHZ
 from ....golden.errors import UserError
-from ...display import show_json
+from ...display import show_files
 from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 
@@ -59,8 +59,4 @@ def command(
     folder = OutputFolder(output or Path("build") / block, force, default=output is None)
     folder.refuse(["spec.json"])  # before seconds of work; other files once their names are known
     written = folder.write(package(spec, board, top or design_name(spec, name, known), mhz))
-    if as_json:
-        show_json({"folder": str(folder.path), "files": written})
-        return
-    for file in written:
-        click.echo(folder.path / file)
+    show_files(folder.path, written, as_json)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from ....golden.errors import UserError
-from ...display import show_json
+from ...display import show_files
 from ...options import PATH, SectionedCommand, as_json, block, option, section, task_options
 
 
@@ -49,10 +49,5 @@ def command(
     example = example_of(spec, task)
     assert example is not None, "a core without one is refused"
     written = folder.write(image_files(example))
-    if as_json:
-        show_json({"folder": str(output), "files": written, **job_facts(example)})
-        return
-    for file in written:
-        click.echo(output / file)
-    for line in job_lines(job_facts(example)):
-        click.echo(line, err=True)
+    facts = job_facts(example)
+    show_files(output, written, as_json, facts, job_lines(facts))

@@ -10,7 +10,7 @@ import click
 
 from ....boards.board import DEFAULT_MHZ
 from ....golden.errors import UserError
-from ...display import show_json
+from ...display import show_files
 from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option, section, task_options
 
 
@@ -92,10 +92,4 @@ def command(
     if earlier and earlier.targets is None:
         click.echo(replaced(folder.path, len(obsolete)), err=True)
     facts = job_facts(example_of(spec, task) if task else None)
-    if as_json:
-        show_json({"folder": str(folder.path), "files": written, **facts})
-        return
-    for file in written:
-        click.echo(folder.path / file)
-    for line in job_lines(facts, isinstance(spec, NetworkCoreSpec)):
-        click.echo(line, err=True)
+    show_files(folder.path, written, as_json, facts, job_lines(facts, isinstance(spec, NetworkCoreSpec)))

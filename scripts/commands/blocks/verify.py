@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from ...display import show_json
+from ...display import show_result
 from ...options import FILE, SEED, SectionedCommand, as_json, block, option, refuse_options, section, spec_of
 
 
@@ -57,13 +57,8 @@ def command(
         wave_format(waves, simulator)
         refuse_outputs([waves], None, force)
     verdict = verify(spec, simulator, words, seed, waves=waves, power_up=power_up)
-    if as_json:
-        show_json(dataclasses.asdict(verdict))
-    else:
-        click.echo(
-            f"{block} on {simulator}: {verdict.compared} numbers compared in {verdict.cycles} cycles, "
-            f"{verdict.mismatches} differ"
-        )
+    counts = f"{verdict.compared} numbers compared in {verdict.cycles} cycles, {verdict.mismatches} differ"
+    show_result(dataclasses.asdict(verdict), as_json, lambda: [f"{block} on {simulator}: {counts}"])
     for complaint in (*verdict.differences, *verdict.failures):
         click.echo(complaint, err=True)
     sys.exit(0 if verdict.passed else 1)

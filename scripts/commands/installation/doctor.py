@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from ...display import show_json, show_table
+from ...display import show_json, show_result, show_table
 from ...options import SectionedCommand, as_json, option
 
 
@@ -22,10 +22,7 @@ def command(env: bool, as_json: bool) -> None:
         from ....sim.tool_folder import shell_lines
 
         lines = shell_lines()
-        if as_json:
-            show_json({"lines": lines})
-        else:
-            click.echo("\n".join(lines))
+        show_result({"lines": lines}, as_json, lambda: lines)
         return
     from ...doctor import checks
 

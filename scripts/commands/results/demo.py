@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ...display import show_json
+from ...display import show_result
 from ...options import PATH, SectionedCommand, as_json, option
 
 
@@ -31,5 +31,5 @@ def command(output: Path | None, simulator: str, force: bool, date: datetime.dat
     words = ["fabtune", "demo", *(["-o", str(output)] if output else []), "--simulator", simulator]
     origin = Origin(shlex.join(words), (date or datetime.datetime.now()).date().isoformat())
     result = run(folder, simulator, origin, Console(stderr=True))
-    show_json(result) if as_json else click.echo(summary(result))
+    show_result(result, as_json, lambda: [summary(result)])
     sys.exit(0 if result["bit_exact"] else 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from ...display import show_json, show_table
+from ...display import show_json, show_wide_table
 from ...heartbeat import doing
 from ...options import FILE, PATH, STEPS, SectionedCommand, as_json, data_dir, option, refuse_options, section
 from ...tables import TABLES, options_of, table_of
@@ -67,6 +67,6 @@ def command(name: str, plot: Path | None, force: bool, as_json: bool, **options:
         return
     columns = list(result["rows"][0])
     rows = [["-" if row[column] is None else str(row[column]) for column in columns] for row in result["rows"]]
-    show_table(columns, rows, title=result["title"], piped_width=400)
+    show_wide_table(columns, rows, title=result["title"])
     for note in result["notes"]:
         click.echo(note)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ....golden.errors import UserError
-from ...display import show_json, show_table
+from ...display import show_result, show_wide_table
 from ...options import FILE, PATH, SectionedCommand, as_json, network_options, option, refuse_options, section
 
 
@@ -56,8 +56,4 @@ def command(
     }
     request = sweep.SweepRequest(file, output, journal, processes, force, training)
     result = sweep.run(request, Console(stderr=True))
-    if as_json:
-        show_json(result)
-        return
-    for line in sweep.summary(result, lambda columns, rows: show_table(columns, rows, piped_width=400)):
-        click.echo(line)
+    show_result(result, as_json, lambda: sweep.summary(result, show_wide_table))

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ....golden.errors import UserError
-from ...display import show_json, show_table
+from ...display import show_json, show_wide_table
 from ...heartbeat import doing
 from ...options import SectionedCommand, as_json, network_options, option, refuse_options, section
 
@@ -73,7 +73,7 @@ def command(
         if as_json:
             show_json(result)
         else:
-            show(result, lambda columns, rows, title: show_table(columns, rows, title, piped_width=400), click.echo)
+            show(result, show_wide_table, click.echo)
         return
     refuse_options(["sentences", "tokens", "from_layer", "arrays", "measure"], "a network that is no transformer")
     if weights:
@@ -86,4 +86,4 @@ def command(
         return
     columns = ("method", *(name.replace("_", " ") for name in next(iter(costs.values()))))
     rows = [(name, *("-" if value is None else f"{value:,}" for value in row.values())) for name, row in costs.items()]
-    show_table(columns, rows, title=named, piped_width=400)
+    show_wide_table(columns, rows, title=named)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ...display import show_json
+from ...display import show_result
 from ...options import FILE, SectionedCommand, as_json, option, section
 
 output = option("--output", "-o", type=FILE, required=True, help="File to write.")
@@ -30,10 +30,7 @@ def show(file: Path, as_json: bool) -> None:
 
     delta = Delta.load(file)
     described = delta.described() | {"bytes": file.stat().st_size}
-    if as_json:
-        show_json(described)
-    else:
-        click.echo("\n".join(f"{name}: {value}" for name, value in described.items()))
+    show_result(described, as_json, lambda: [f"{name}: {value}" for name, value in described.items()])
 
 
 @command.command(cls=SectionedCommand, short_help="Add a delta to the weights from which it was tuned.")
@@ -76,7 +73,7 @@ def apply(file: Path, weights: Path | None, model: Path | None, output: Path, fo
             if tensor.dtype is torch.bfloat16:
                 raise UserError(f"{name} is bfloat16, which is not written: convert the base to float32 and tune that")
         save_state(output, {name: tensor.contiguous().numpy() for name, tensor in tuned.items()}, {}, force)
-    show_json({"output": str(output)}) if as_json else click.echo(str(output))
+    show_result({"output": str(output)}, as_json, lambda: [output])
 
 
 @command.command(cls=SectionedCommand, short_help="Add the deltas of several runs from the same base.")
@@ -95,4 +92,4 @@ def add(files: tuple[Path, ...], minus: tuple[Path, ...], output: Path, force: b
     for file in minus:
         total = total.plus(Delta.load(file), -1)
     total.save(output, force)
-    show_json({"output": str(output)}) if as_json else click.echo(str(output))
+    show_result({"output": str(output)}, as_json, lambda: [output])

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from ....golden.errors import UserError
-from ...display import show_json, show_table
+from ...display import show_result, show_table
 from ...options import (
     FILE,
     PATH,
@@ -75,9 +75,5 @@ def command(
 
     saved = SavedRun(run or delta, model, weights, shape)
     result = evaluate.run(evaluate.EvaluateRequest(saved, **options), Console(stderr=True))
-    if as_json:
-        show_json(result)
-    else:
-        for line in evaluate.summary(result, show_table):
-            click.echo(line)
+    show_result(result, as_json, lambda: evaluate.summary(result, show_table))
     sys.exit(0 if result.get("bit_exact", True) else 1)

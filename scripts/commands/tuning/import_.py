@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ....golden.errors import UserError
-from ...display import show_json, show_table
+from ...display import show_result, show_wide_table
 from ...options import FILE, SectionedCommand, as_json, network_options, option, refuse_options, scale, section
 
 
@@ -52,12 +52,4 @@ def command(
     from ...own_network import OwnNetwork
 
     result = run(OwnNetwork(named, weights, shape), samples, sentences, scale, estimate)
-    if as_json:
-        show_json(result)
-        return
-
-    def show(columns: list[str], rows: list[list[str]], title: str | None = None) -> None:
-        show_table(columns, rows, title, piped_width=400)
-
-    for line in summary(result, show):
-        click.echo(line)
+    show_result(result, as_json, lambda: summary(result, show_wide_table))

@@ -9,7 +9,7 @@ import click
 
 from ....golden.errors import UserError
 from ....golden.train.adapters.methods import DEFAULT, METHODS
-from ...display import show_json
+from ...display import show_result
 from ...options import (
     EPOCHS,
     FILE,
@@ -158,7 +158,7 @@ def command(as_json: bool, **options: Any) -> None:
     result = tune(kind(options), Console(stderr=True))
     if result["warning"]:
         click.echo(f"fabtune: warning: {result['warning']}", err=True)
-    show_json(result) if as_json else click.echo(summary(kind, result))
+    show_result(result, as_json, lambda: [summary(kind, result)])
     sys.exit(0 if result.get("bit_exact", True) else 1)
 
 
