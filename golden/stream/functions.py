@@ -20,7 +20,7 @@ from ..fixed import Q8_16, Format, Integers, Narrower, narrow, shifted
 
 
 @dataclass(frozen=True)
-class PiecewiseLinear:
+class SegmentTable:
     """Table of equally wide linear segments of a function.
 
     The upper bits of an argument select the segment, the lower bits are t. The slope is the chord's, minimax where the
@@ -98,8 +98,8 @@ def _gelu_tail(sizes: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(sizes * ndtr(-sizes))
 
 
-_GELU = PiecewiseLinear(_gelu_tail, 0.0, Q8_16.fraction, 512, 10, Format(1, 18), Format(2, 16), Format(1, 16))
-_GELU_TANH = PiecewiseLinear(
+_GELU = SegmentTable(_gelu_tail, 0.0, Q8_16.fraction, 512, 10, Format(1, 18), Format(2, 16), Format(1, 16))
+_GELU_TANH = SegmentTable(
     lambda a: a / (1 + np.exp(np.sqrt(8 / np.pi) * (a + 0.044715 * a**3))),
     0.0,
     Q8_16.fraction,
@@ -109,18 +109,18 @@ _GELU_TANH = PiecewiseLinear(
     Format(2, 16),
     Format(1, 16),
 )
-_SILU = PiecewiseLinear(
+_SILU = SegmentTable(
     lambda a: a / (1 + np.exp(a)), 0.0, Q8_16.fraction, 1024, 10, Format(1, 18), Format(2, 16), Format(1, 16)
 )
 TABLES = {"gelu": _GELU, "gelu-tanh": _GELU_TANH, "silu": _SILU}
 """ReLU minus the function, of an argument's magnitude; 0 after the table's end."""
-POWER_TABLE = PiecewiseLinear(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
+POWER_TABLE = SegmentTable(lambda u: np.exp2(-u), 0.0, 16, 256, 8, Format(2, 23), Format(1, 17), POWER)
 """Powers of two of a fraction, exactly 1 at 0."""
-RECIPROCAL_TABLE = PiecewiseLinear(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
+RECIPROCAL_TABLE = SegmentTable(lambda m: 1 / m, 1.0, MANTISSA, 512, 11, Format(2, 20), Format(2, 16), INVERSE)
 """Reciprocals of a mantissa from 1 to 2."""
 ROOT_TABLES = (
-    PiecewiseLinear(lambda m: 1 / np.sqrt(m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
-    PiecewiseLinear(lambda m: 1 / np.sqrt(2 * m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
+    SegmentTable(lambda m: 1 / np.sqrt(m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
+    SegmentTable(lambda m: 1 / np.sqrt(2 * m), 1.0, MANTISSA, 256, 12, Format(2, 20), Format(2, 16), INVERSE),
 )
 """Inverse square roots of a mantissa, and of twice a mantissa."""
 
@@ -140,7 +140,7 @@ def gelu_tanh(values: Integers) -> Integers:
     return _gated(values, _GELU_TANH)
 
 
-def _gated(values: Integers, below: PiecewiseLinear) -> Integers:
+def _gated(values: Integers, below: SegmentTable) -> Integers:
     """ReLU minus an even function that vanishes after the table's end."""
     size = np.abs(values)
     end = below.segments << below.segment_bits

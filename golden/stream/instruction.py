@@ -20,7 +20,7 @@ INSTRUCTION_BEATS = 5
 NO_WORD = (1 << 32) - 1
 """Word number of a frozen tensor."""
 ROW_BITS = 23
-"""Bits of a `Buffer`'s row number."""
+"""Bits of a `RowAddress`'s row number."""
 
 
 def shifted_format(form: Format, shift: int) -> Format:
@@ -48,7 +48,7 @@ class Join(IntEnum):
     GATE = 2
 
 
-class Buffer(NamedTuple):
+class RowAddress(NamedTuple):
     """Rows of a value, in the wide memory or the activation memory; `first` is a token's first row."""
 
     wide: bool
@@ -59,7 +59,7 @@ class Buffer(NamedTuple):
         return int(self.wide) << ROW_BITS | self.first
 
     @classmethod
-    def of(cls, bits: int) -> Buffer:
+    def of(cls, bits: int) -> RowAddress:
         return cls(bool(bits >> ROW_BITS), bits & ((1 << ROW_BITS) - 1))
 
 
@@ -138,7 +138,7 @@ class Instruction:
     inputs, outputs : int
         Features.
     source, second, third, other, destination : int
-        `Buffer` of each operand (source, or queries, keys, values), of the joined value, of the result.
+        `RowAddress` of each operand (source, or queries, keys, values), of the joined value, of the result.
     shift, passed_shift, result_shift : int
         Missing fraction bits of a linear layer's sums, of its activation's output, and of the result, against the base
         format.

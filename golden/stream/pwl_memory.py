@@ -10,7 +10,7 @@ import numpy as np
 
 from ..fixed import Integers
 from ..memories.plan import MemoryShape
-from .functions import PiecewiseLinear
+from .functions import SegmentTable
 
 
 class Narrowest(NamedTuple):
@@ -30,7 +30,7 @@ class Narrowest(NamedTuple):
 class FunctionMemory:
     """Several functions in one memory, with equal formats and bits of t; numbers of segments are powers of two."""
 
-    functions: tuple[PiecewiseLinear, ...]
+    functions: tuple[SegmentTable, ...]
 
     def __post_init__(self) -> None:
         alike = {

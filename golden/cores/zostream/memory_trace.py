@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ...axi.bus import BEAT
 from ...fixed import Integers
-from ...stream.instruction import Buffer, Instruction
+from ...stream.instruction import Instruction, RowAddress
 from ...stream.machine.images import StreamImages
-from ...stream.machine.schedule import Schedule
+from ...stream.machine.schedule import TransformerSchedule
 from ...stream.memory.chunks import ChunkLayout
 from ...stream.words import TensorName
 from .pass_memory import passes_of
@@ -124,7 +124,7 @@ class MemoryTrace:
         model, program = self.images.model, self.images.program
         rows, lengths = model.rows_of(inputs)
         parts = np.split(rows, np.cumsum(lengths)[:-1])
-        steps = Schedule(model.transformer, program.size.lanes, program.size.columns, self.images.cut).steps
+        steps = TransformerSchedule(model.transformer, program.size.lanes, program.size.columns, self.images.cut).steps
         images = iter(self.traced)
         for some in passes_of(lengths, program.capacity):
             given, own = np.concatenate([parts[one] for one in some]), tuple(lengths[one] for one in some)
@@ -138,7 +138,7 @@ class MemoryTrace:
 
     def _stored(self, image: NDArray[np.uint8], instruction: Instruction, rows: int) -> Integers:
         """Outputs of an instruction in an image, (rows of both sides, features)."""
-        buffer, capacity = Buffer.of(instruction.destination), self.images.program.capacity
+        buffer, capacity = RowAddress.of(instruction.destination), self.images.program.capacity
         memory = self.layout.rows(image, buffer.wide)
         lines = -(-instruction.outputs // memory.shape[1])
         first = buffer.first * capacity

@@ -21,7 +21,7 @@ from ...rng.perturbation import check_full_rank
 from ...rng.pezo import PezoSpec
 from ...stream.engine.stream_engine import StreamEngineSpec
 from ...stream.forward import IntegerTransformer
-from ...stream.instruction import INSTRUCTION_BEATS, Buffer
+from ...stream.instruction import INSTRUCTION_BEATS, RowAddress
 from ...stream.machine.core_size import LANES, CoreSize
 from ...stream.machine.images import StreamImages
 from ...stream.machine.layout import StreamLayout
@@ -332,7 +332,7 @@ class ZostreamSpec(ZerothOrderSpec):
             raise ProgramError(Reason.LENGTH, text)
         program.check(self.features)
         final = program.instructions[-1]
-        place, inputs, size = Buffer.of(final.destination), Buffer.of(program.inputs), self.size
+        place, inputs, size = RowAddress.of(final.destination), RowAddress.of(program.inputs), self.size
         width, rows = (size.columns, size.wide_rows) if inputs.wide else (size.lanes, size.rows)
         classes = f"classes = {self.classes}"
         kept = program.instructions[program.cut - 1].outputs if program.cut else 0

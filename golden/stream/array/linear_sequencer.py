@@ -16,8 +16,8 @@ from ...block import Field, Spec, Stream, Words, described
 from ...errors import UserError
 from ...fixed import Format
 from ...rng.urng import BIT
-from ..instruction import FIELD_BITS, Buffer, Instruction
-from ..memory.chunks import ChunkLayout, Place
+from ..instruction import FIELD_BITS, Instruction, RowAddress
+from ..memory.chunks import ChunkLayout, ValueAddress
 
 
 class LinearOperation(NamedTuple):
@@ -37,7 +37,7 @@ class LinearOperation(NamedTuple):
 def linear_operation(instruction: Instruction, capacity: int, rows: int) -> LinearOperation:
     """Operation of an instruction, for `rows` rows of a side; the buffers hold `capacity` tokens of both sides."""
     return LinearOperation(
-        instruction.inputs, instruction.outputs, Buffer.of(instruction.source).first * capacity, rows, capacity
+        instruction.inputs, instruction.outputs, RowAddress.of(instruction.source).first * capacity, rows, capacity
     )
 
 
@@ -146,7 +146,7 @@ class LinearSequencerSpec(Spec):
             tiles, groups = -(-layer.inputs // self.lanes), -(-layer.outputs // self.columns)
             of_tile, row = (axis.reshape(-1) for axis in np.mgrid[:tiles, : 2 * layer.rows])
             lines = np.arange(tiles) * self.layout.parts
-            place = Place(False, layer.source)
+            place = ValueAddress(False, layer.source)
             begins = np.array([self.layout.chunk(place, int(line), 0, layer.stride).address for line in lines])
             group = {"address": begins[of_tile] + row, "row": row, "first": of_tile == 0, "last": of_tile == tiles - 1}
             reads.append({name: np.tile(column, groups)[:, None].astype(np.int64) for name, column in group.items()})

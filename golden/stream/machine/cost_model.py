@@ -36,7 +36,7 @@ from ..memory.samples import token_beats
 from ..transformer_model import TransformerModel
 from .core_size import DEFAULT_SIZE, LANES, MOST_QUERIES, CoreSize
 from .layout import matrix_beats, scale_beats, vector_beats
-from .schedule import Schedule, Step
+from .schedule import FusedStep, TransformerSchedule
 
 SIDES = 2
 TIMES, NUMBERS = 255, 31
@@ -129,8 +129,8 @@ class StepCost:
     # -- buffers -------------------------------------------------------------------------------------------------------
 
     @cached_property
-    def schedule(self) -> Schedule:
-        return Schedule(self.transformer, self.size.lanes, self.size.columns)
+    def schedule(self) -> TransformerSchedule:
+        return TransformerSchedule(self.transformer, self.size.lanes, self.size.columns)
 
     @cached_property
     def capacity(self) -> int:
@@ -198,7 +198,7 @@ class StepCost:
         """Bytes written to DRAM: the step's record."""
         return ZerothOrderLayout.record_beats(len(self.lengths)) * BEAT
 
-    def _cost(self, step: Step) -> OperationCost:
+    def _cost(self, step: FusedStep) -> OperationCost:
         operation, network = self.transformer.network.operations[step.number], self.transformer.network
         total = read = 0.0
         longest: dict[str, float] = {}
@@ -216,7 +216,7 @@ class StepCost:
     def _products(self) -> tuple[int, ...]:
         return products(self.transformer.network, self.lengths)
 
-    def _bounds(self, step: Step, pass_: Pass) -> tuple[dict[str, float], int, float]:
+    def _bounds(self, step: FusedStep, pass_: Pass) -> tuple[dict[str, float], int, float]:
         """Cycles by resource, bytes of the stream, and cycles that nothing overlaps, of a step in one pass."""
         network, size = self.transformer.network, self.size
         operation, inputs = network.operations[step.number], network.inputs(step.number)
@@ -248,7 +248,7 @@ class StepCost:
             case Activation() | Gate() | Residual():
                 return {"functions": rows * features / LANES}, 0, LATENCY
 
-    def _linear(self, step: Step, pass_: Pass, rows: int) -> tuple[dict[str, float], float]:
+    def _linear(self, step: FusedStep, pass_: Pass, rows: int) -> tuple[dict[str, float], float]:
         """Bounds of a linear layer, and cycles of its last sums; each group of columns drains during the next group."""
         network, size = self.transformer.network, self.size
         features, inputs = network.shapes[step.number][0], network.inputs(step.number)

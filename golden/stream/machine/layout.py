@@ -34,7 +34,7 @@ from ..forward import IntegerTransformer, TransformerIntegers
 from ..frozen_base import BLOCK, Nf4Weights
 from ..words import TensorName, tile_places
 from .core_size import DEFAULT_SIZE, CoreSize
-from .schedule import Schedule
+from .schedule import TransformerSchedule
 
 MAGIC, VERSION = b"FTSW", 1
 _HEADER = struct.Struct("<4sHHHHI32s")
@@ -98,8 +98,8 @@ class StreamLayout:
     # -- addresses in beats, counted after the header ------------------------------------------------------------------
 
     @cached_property
-    def schedule(self) -> Schedule:
-        return Schedule(self.transformer, self.size.lanes, self.size.columns, self.cut)
+    def schedule(self) -> TransformerSchedule:
+        return TransformerSchedule(self.transformer, self.size.lanes, self.size.columns, self.cut)
 
     @cached_property
     def places(self) -> dict[TensorName, range]:

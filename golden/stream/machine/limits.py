@@ -73,7 +73,7 @@ class Reason(IntEnum):
     CUT = 31
 
 
-class Check(NamedTuple):
+class LimitCheck(NamedTuple):
     """Refusal of an instruction if ``base + factor * count`` exceeds a limit, or, with `equal`, differs from it.
 
     `text` makes the message, of integers.
@@ -175,22 +175,22 @@ class Limits:
                 return check.reason, check.text()
         return None
 
-    def checks(self, op: Any, derived: Derived) -> Iterator[Check]:
+    def checks(self, op: Any, derived: Derived) -> Iterator[LimitCheck]:
         """Checks of an instruction; each assumes that the earlier checks pass."""
         yield from self._fields(op, derived)
         yield from self._buffers(op, derived)
         yield from self._addresses(op, derived)
         yield from self._words(op, derived)
 
-    def _fields(self, op: Any, derived: Derived) -> Iterator[Check]:
+    def _fields(self, op: Any, derived: Derived) -> Iterator[LimitCheck]:
         linear, attention = op.kind == Kind.LINEAR, op.kind == Kind.ATTENTION
         other = op.kind != Kind.LINEAR
         last = max(Kind)
-        yield Check(Reason.KIND, lambda: f"kind {op.kind} is unknown", (op.kind == 0) | (op.kind > last))
+        yield LimitCheck(Reason.KIND, lambda: f"kind {op.kind} is unknown", (op.kind == 0) | (op.kind > last))
         missing = (op.kind == Kind.ACTIVATION) & (op.activation == 0)
         unknown = (op.activation > len(ACTIVATIONS)) | missing
-        yield Check(Reason.ACTIVATION, lambda: f"activation {op.activation} is unknown", unknown)
-        yield Check(
+        yield LimitCheck(Reason.ACTIVATION, lambda: f"activation {op.activation} is unknown", unknown)
+        yield LimitCheck(
             Reason.FORMAT,
             lambda: f"format {op.form} or pool {op.pool} is unknown",
             (op.form >= len(FORMATS)) | (op.pool >= len(POOLS)),
@@ -198,55 +198,55 @@ class Limits:
         for name in SHIFTS:
             value = getattr(op, name)
             text = partial("{} = {}: a shift is at most {}".format, name, value, MOST_SHIFT)
-            yield Check(Reason.SHIFT, text, value > MOST_SHIFT)
-        yield Check(
+            yield LimitCheck(Reason.SHIFT, text, value > MOST_SHIFT)
+        yield LimitCheck(
             Reason.SIZE,
             lambda: f"{op.inputs} inputs and {op.outputs} outputs: a size is 0",
             (op.inputs == 0) | (op.outputs == 0),
         )
-        yield Check(
+        yield LimitCheck(
             Reason.FEATURES,
             lambda: f"{op.inputs} inputs are not {op.outputs} outputs",
             other & (op.inputs != op.outputs),
         )
-        yield Check(
+        yield LimitCheck(
             Reason.SUMS,
             lambda: f"sums of {TOTAL.width} bits are exact for at most {MOST_INPUTS} inputs, not {op.inputs}",
             (linear | attention) & (op.inputs > MOST_INPUTS),
         )
-        yield Check(
+        yield LimitCheck(
             Reason.JOIN,
             lambda: f"join {op.join} is unknown to {Kind(op.kind).name.lower()}",
             (linear & (op.join > max(Join))) | (other & (op.join != 0)),
         )
-        yield Check(
+        yield LimitCheck(
             Reason.JOIN,
             lambda: "a squared ReLU takes the product, so that nothing joins it",
             linear & (op.activation == SQUARED) & (op.join != Join.NONE),
         )
-        yield Check(
+        yield LimitCheck(
             Reason.FORMAT,
             lambda: f"an activation and a gate take {Q8_16.width} bits, not {FORMATS[op.form]}",
             linear & (op.form == _WIDE) & ((op.activation != 0) | (op.join == Join.GATE)),
         )
-        yield Check(
+        yield LimitCheck(
             Reason.SIZE,
             lambda: f"a bias and a row of positions have at most {self.features} values, not {op.outputs}",
             ((linear & (op.biased != 0)) | (op.kind == Kind.POSITIONS)) & (op.outputs > self.features),
         )
         yield from self._attention(op, derived)
-        yield Check(
+        yield LimitCheck(
             Reason.NORM,
             lambda: f"a norm has at most {self.features} features, not {op.inputs}",
             (op.kind == Kind.NORM) & (op.inputs > self.features),
         )
-        yield Check(
+        yield LimitCheck(
             Reason.FRACTION,
             lambda: f"weights have at most {MOST_FRACTION} fraction bits, not {op.fraction}",
             op.fraction > MOST_FRACTION,
         )
 
-    def _attention(self, op: Any, derived: Derived) -> Iterator[Check]:
+    def _attention(self, op: Any, derived: Derived) -> Iterator[LimitCheck]:
         """Refuse heads that do not divide each other or the array, and scales outside the softmax's range."""
         attention = op.kind == Kind.ATTENTION
 
@@ -254,8 +254,8 @@ class Limits:
             return f"{op.heads} heads of {op.width} features for {op.key_heads} of keys do not make {op.inputs}"
 
         wrong = (op.heads == 0) | (op.key_heads == 0) | (derived.remainder != 0)
-        yield Check(Reason.HEADS, heads, attention & wrong)
-        yield Check(Reason.HEADS, heads, attention, 0, op.heads, op.width, op.inputs, equal=True)
+        yield LimitCheck(Reason.HEADS, heads, attention & wrong)
+        yield LimitCheck(Reason.HEADS, heads, attention, 0, op.heads, op.width, op.inputs, equal=True)
         # a tile of values is one head's alone
         # with shared key heads, a row of queries meets keys at the same position of a row
         for applies, kind, size in (
@@ -264,14 +264,14 @@ class Limits:
         ):
             parts = whole(op.width, size)
             text = partial("{} of {} features: they are to be a multiple of {}".format, kind, op.width, size)
-            yield Check(Reason.HEADS, text, applies, 0, size, parts, op.width, equal=True)
-        yield Check(
+            yield LimitCheck(Reason.HEADS, text, applies, 0, size, parts, op.width, equal=True)
+        yield LimitCheck(
             Reason.ROTATION,
             lambda: f"rotations of a head of {op.width} features, not a multiple of {HALVES} up to {MOST_WIDTH}",
             attention & (op.rotary != 0) & (((op.width & (HALVES - 1)) != 0) | (op.width > MOST_WIDTH)),
         )
         least, most = FACTOR_FRACTIONS[0], FACTOR_FRACTIONS[-1]
-        yield Check(
+        yield LimitCheck(
             Reason.SCALE,
             lambda: f"a factor of scores has {least} to {most} fraction bits, not {op.factor_fraction}",
             attention & ((op.factor_fraction < least) | (op.factor_fraction > most)),
@@ -282,7 +282,7 @@ class Limits:
         count = self.choose(wide, whole(features, self.size.columns), whole(features, self.size.lanes))
         return _Rows(wide, first, self.hold(first + count))
 
-    def _buffers(self, op: Any, derived: Derived) -> Iterator[Check]:
+    def _buffers(self, op: Any, derived: Derived) -> Iterator[LimitCheck]:
         """Refuse rows outside the memories, and results over rows still being read."""
         result = self._rows(op.destination, op.outputs)
         attention, two = op.kind == Kind.ATTENTION, (op.kind == Kind.GATE) | (op.kind == Kind.ADD)
@@ -302,7 +302,7 @@ class Limits:
             meet = self.hold(meet & reads)
             same = self.hold(over & (rows.first == result.first) & (rows.stop == result.stop))
             yield self._inside(name, rows, reads)
-            yield Check(
+            yield LimitCheck(
                 Reason.OVERLAP,
                 partial(_overlap, result, name, rows),
                 meet & (same == 0),
@@ -310,7 +310,7 @@ class Limits:
         yield self._inside("destination", result, op.kind != 0)
 
     @staticmethod
-    def _narrow(op: Any) -> Iterator[Check]:
+    def _narrow(op: Any) -> Iterator[LimitCheck]:
         """Refuse operands of array, activations and gates, and contexts, in the wide memory; refuse sums outside it."""
         linear, attention, gate = (op.kind == kind for kind in (Kind.LINEAR, Kind.ATTENTION, Kind.GATE))
         for name, applies in (
@@ -321,18 +321,18 @@ class Limits:
             ("destination", attention),
         ):
             text = partial("{} is in the wide memory, and to be in that of activations".format, name)
-            yield Check(Reason.ROWS, text, applies & ((getattr(op, name) >> ROW_BITS) != 0))
+            yield LimitCheck(Reason.ROWS, text, applies & ((getattr(op, name) >> ROW_BITS) != 0))
         sums = (op.kind == Kind.ADD) | (op.kind == Kind.POSITIONS) | (op.join == Join.ADD)
         passed = linear & (op.activation == 0) & (op.join == Join.NONE) & (op.form == _WIDE)
-        yield Check(
+        yield LimitCheck(
             Reason.ROWS,
             lambda: "destination is in the memory of activations, and to be in the wide one",
             (sums | passed) & ((op.destination >> ROW_BITS) == 0),
         )
 
-    def _inside(self, name: str, rows: _Rows, applies: Any) -> Check:
+    def _inside(self, name: str, rows: _Rows, applies: Any) -> LimitCheck:
         most = self.choose(rows.wide, self.size.wide_rows, self.size.rows)
-        return Check(
+        return LimitCheck(
             Reason.ROWS,
             lambda: f"{name} in rows {_text(rows)} of {self.counts.capacity} tokens is outside a memory of {most} rows",
             applies,
@@ -342,14 +342,14 @@ class Limits:
             most,
         )
 
-    def _addresses(self, op: Any, derived: Derived) -> Iterator[Check]:
+    def _addresses(self, op: Any, derived: Derived) -> Iterator[LimitCheck]:
         size, counts = self.size, self.counts
         linear, norm = op.kind == Kind.LINEAR, op.kind == Kind.NORM
         vector = whole(op.outputs, BEAT // 4)
         base = self.hold(op.beat + self.choose(op.biased, vector, 0) + self.choose(norm, vector, 0))
         each = self.choose(op.coded, record_beats(size, True), record_beats(size, False))
         each = self.choose(linear, each, 0)
-        yield Check(
+        yield LimitCheck(
             Reason.BEATS,
             lambda: (
                 f"beats {op.beat} to {base + each * derived.records - 1} are outside a stream of {counts.stream_beats}"
@@ -367,23 +367,23 @@ class Limits:
             return f"a table in beats {op.table} to {op.table + rows * row_beats - 1} is outside {counts.beats}"
 
         present = rows != 0
-        yield Check(Reason.TABLE, table, present, counts.stream_beats, 0, 0, op.table)
-        yield Check(Reason.TABLE, table, present, op.table, row_beats, rows, counts.beats)
+        yield LimitCheck(Reason.TABLE, table, present, counts.stream_beats, 0, 0, op.table)
+        yield LimitCheck(Reason.TABLE, table, present, op.table, row_beats, rows, counts.beats)
 
         def corrections() -> str:
             return f"{op.corrections} sensitive weights from beat {op.correction_beat} on are outside {counts.beats}"
 
         present = op.corrections != 0
         first, beats = op.correction_beat, whole(op.corrections, BEAT // 8)
-        yield Check(Reason.CORRECTIONS, corrections, present, counts.stream_beats, 0, 0, first)
-        yield Check(Reason.CORRECTIONS, corrections, present, first, beats, 1, counts.beats)
-        yield Check(
+        yield LimitCheck(Reason.CORRECTIONS, corrections, present, counts.stream_beats, 0, 0, first)
+        yield LimitCheck(Reason.CORRECTIONS, corrections, present, first, beats, 1, counts.beats)
+        yield LimitCheck(
             Reason.POSITIONS,
             lambda: "it adds positions, of which there are none",
             (op.kind == Kind.POSITIONS) & (op.positions == 0),
         )
 
-    def _words(self, op: Any, derived: Derived) -> Iterator[Check]:
+    def _words(self, op: Any, derived: Derived) -> Iterator[LimitCheck]:
         size = self.size
         vector = whole(op.outputs, size.multipliers)
         sensitive = whole(op.corrections, sensitive_word(size.columns))
@@ -396,7 +396,7 @@ class Limits:
         }
         for name, count in counts.items():
             first = getattr(op, name)
-            yield Check(
+            yield LimitCheck(
                 Reason.WORDS,
                 partial("{} = {} and {} words are outside {}".format, name, first, count, words),
                 first != NO_WORD,

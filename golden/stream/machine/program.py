@@ -36,10 +36,10 @@ from ..instruction import (
     INSTRUCTION_BEATS,
     NO_WORD,
     POOLS,
-    Buffer,
     Instruction,
     Join,
     Kind,
+    RowAddress,
     shifted_format,
 )
 from ..norms import Q11_16, Norm
@@ -49,7 +49,7 @@ from ..words import TensorName
 from .core_size import CoreSize
 from .layout import Rotation, StreamLayout
 from .limits import MOST_FEATURES, Counts, Limits, Reason
-from .schedule import Place, Step
+from .schedule import Allocation, FusedStep
 
 MAGIC, VERSION = b"FTSP", 3
 _FIELDS = struct.Struct("<4s6H8I32s")
@@ -88,7 +88,7 @@ class Program:
     features : int
         Features of an input token.
     inputs : int
-        `Buffer` of the inputs.
+        `RowAddress` of the inputs.
     words : int
         Perturbation words; of a cut network the first part's, 0 if the first part is frozen.
     stream_beats, beats : int
@@ -264,8 +264,8 @@ def _check_rotations(network: Transformer) -> None:
                     raise network.error(number, f"turns its {name} where they lie, and they are read by {others}")
 
 
-def _buffer(place: Place) -> int:
-    return Buffer(place.wide, place.first).bits
+def _buffer(place: Allocation) -> int:
+    return RowAddress(place.wide, place.first).bits
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class _Instructions:
     layout: StreamLayout
     words: Mapping[TensorName, int]
 
-    def of(self, step: Step) -> Instruction:
+    def of(self, step: FusedStep) -> Instruction:
         network, places = self.layout.transformer.network, self.layout.schedule.places
         operation = network.operations[step.number]
         reads = [_buffer(places[read]) for read in step.reads]
@@ -296,7 +296,7 @@ class _Instructions:
         form = Q8_16 if value == INPUTS else self.layout.transformer.formats[value]
         return _base(form).fraction - form.fraction
 
-    def _tensors(self, step: Step) -> dict[str, int]:
+    def _tensors(self, step: FusedStep) -> dict[str, int]:
         layout, number, values = self.layout, step.number, dict[str, int]()
         kinds = [kind for kind in ("bias", "factor", "weight") if (number, kind) in layout.places]
         if kinds:
@@ -313,7 +313,7 @@ class _Instructions:
             values |= {"position_word": self.words.get(name, NO_WORD)}
         return values
 
-    def _own(self, step: Step) -> dict[str, int]:
+    def _own(self, step: FusedStep) -> dict[str, int]:
         network = self.layout.transformer.network
         match operation := network.operations[step.number]:
             case Linear():

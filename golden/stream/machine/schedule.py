@@ -18,7 +18,7 @@ from ..norms import Q11_16
 
 
 @dataclass(frozen=True)
-class Step:
+class FusedStep:
     """Operations fused to a single step.
 
     A linear layer may have an activation, and then a residual or gate, `joined`, with the outputs of operation `other`.
@@ -42,7 +42,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Place:
+class Allocation:
     """Rows of a value for each token of each side, in the wide memory (sums, norm inputs) or the activation memory."""
 
     wide: bool
@@ -70,7 +70,7 @@ class _Buffer:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class TransformerSchedule:
     """Steps of a transformer, and buffers of their values.
 
     `lanes` and `columns` are the values of a row of the activation memory and of the wide memory. The network is cut
@@ -95,7 +95,7 @@ class Schedule:
                 )
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[FusedStep, ...]:
         network = self.transformer.network
         readers: dict[int, list[int]] = defaultdict(list)
         for number, reads in enumerate(network.reads):
@@ -117,7 +117,7 @@ class Schedule:
                     others = [read for read in network.reads[joined] if read != result]
                     joined = joined if known.issuperset(others) else None
                     other = others[0] if others and joined is not None else None
-            step = Step(number, activation, joined, reads, other)
+            step = FusedStep(number, activation, joined, reads, other)
             absorbed |= {fused for fused in (activation, joined) if fused is not None}
             known.add(step.result)
             steps.append(step)
@@ -144,7 +144,7 @@ class Schedule:
         return wide, -(-features // (self.columns if wide else self.lanes))
 
     @cached_property
-    def places(self) -> dict[int, Place]:
+    def places(self) -> dict[int, Allocation]:
         """Rows of each stored value, by operation, -1 for the inputs.
 
         An elementwise step overwrites an operand without later readers: both values share a buffer. The largest buffers
@@ -163,13 +163,13 @@ class Schedule:
                 same[0].end = last[step.result]
             else:
                 buffers.append(_Buffer(wide, rows, number, last[step.result], [step.result]))
-        placed: list[tuple[_Buffer, Place]] = []
+        placed: list[tuple[_Buffer, Allocation]] = []
         for buffer in sorted(buffers, key=lambda other: -other.rows):
             beside = [place for other, place in placed if other.beside(buffer)]
-            placed.append((buffer, Place(buffer.wide, _lowest(beside, buffer.rows), buffer.rows)))
+            placed.append((buffer, Allocation(buffer.wide, _lowest(beside, buffer.rows), buffer.rows)))
         return {value: place for buffer, place in placed for value in buffer.values}
 
-    def _replaceable(self, step: Step) -> tuple[int, ...]:
+    def _replaceable(self, step: FusedStep) -> tuple[int, ...]:
         """Values that a step may overwrite: the joined value of a linear layer, the queries of attention."""
         operation = self.transformer.network.operations[step.number]
         if isinstance(operation, Linear):
@@ -187,7 +187,7 @@ class Schedule:
         return max([1, *(place.end for place in self.places.values() if place.wide)])
 
 
-def _lowest(live: Iterable[Place], rows: int) -> int:
+def _lowest(live: Iterable[Allocation], rows: int) -> int:
     first = 0
     for place in sorted(live, key=lambda candidate: candidate.first):
         if place.first - first >= rows:

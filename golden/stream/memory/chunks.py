@@ -13,7 +13,7 @@ from ...errors import UserError
 from ...fixed import Format
 
 
-class Place(NamedTuple):
+class ValueAddress(NamedTuple):
     """Memory of a value, and address of its first token's first chunk: first row of its `Buffer` times the stride."""
 
     wide: bool
@@ -71,7 +71,7 @@ class ChunkLayout:
         """Format of a part's index, at least one bit."""
         return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
 
-    def chunk(self, place: Place, group: int, row: int, stride: int) -> Chunk:
+    def chunk(self, place: ValueAddress, group: int, row: int, stride: int) -> Chunk:
         """Chunk of a row, sides included; `group` is the first feature divided by `columns`.
 
         `stride`, the distance between groups, is the tokens of all sides in the buffers.

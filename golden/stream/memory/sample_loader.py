@@ -17,7 +17,7 @@ from ...errors import UserError
 from ...fixed import Format, Integers
 from ...rng.urng import BIT
 from ..norms import Q11_16
-from .chunks import Chunk, ChunkLayout, Place
+from .chunks import Chunk, ChunkLayout, ValueAddress
 from .samples import ROW, token_beats, tokens_of
 
 WORD = Format(32, 0, signed=False)
@@ -126,8 +126,8 @@ class SampleLoaderSpec(Spec):
                 "operation": Stream(
                     "in",
                     operation,
-                    doc="Tokens of a side, values of a token, and the `Place` where they go. The next one is taken "
-                    "behind `done`.",
+                    doc="Tokens of a side, values of a token, and the `ValueAddress` where they go. The next one is "
+                    "taken behind `done`.",
                 ),
                 "beats": Stream(
                     "in",
@@ -178,7 +178,7 @@ class SampleLoaderSpec(Spec):
                 if len(data) < beats:
                     break
                 tokens, data = tokens_of(data[:beats].reshape(-1), features), data[beats:]
-                place = Place(bool(op["wide"]), op["base"])
+                place = ValueAddress(bool(op["wide"]), op["base"])
                 for row in range(rows):
                     for group in range(-(-features // self.columns)):
                         chunk = tokens[row, group * self.columns :][: self.columns]

@@ -21,8 +21,8 @@ from ...fixed import Format, Integers
 from ...rng.urng import BIT
 from ..array.array_path import ArrayPathSpec, TileKind
 from ..forward import SHIFT
-from ..instruction import FIELD_BITS, Buffer, Instruction
-from ..memory.chunks import ChunkLayout, Place
+from ..instruction import FIELD_BITS, Instruction, RowAddress
+from ..memory.chunks import ChunkLayout, ValueAddress
 from ..norms import Q11_16
 from .attention_softmax import FACTOR, FRACTION, AttentionSoftmaxSpec, SoftmaxOperation
 from .context_scale import ContextScaleSpec
@@ -71,7 +71,7 @@ class AttentionOperation(NamedTuple):
 def attention_operation(instruction: Instruction, capacity: int, sentences: int) -> AttentionOperation:
     """Operation of an instruction, for `sentences` sentences of both sides; the buffers hold `capacity` tokens."""
     places = (
-        Buffer.of(value).first * capacity
+        RowAddress.of(value).first * capacity
         for value in (instruction.source, instruction.second, instruction.third, instruction.destination)
     )
     shifts = instruction.source_shift, instruction.second_shift, instruction.third_shift, instruction.result_shift
@@ -345,7 +345,7 @@ class AttentionSequencerSpec(Spec):
                 group = block.key_group + line * parts
                 keys.append(self._loads(op, op.keys, group, block.key_row + key, turn=1, part=0, zero=zero))
                 group = block.query_group + line * parts
-                address = self.layout.chunk(Place(False, op.queries), group, block.query_row, op.stride).address
+                address = self.layout.chunk(ValueAddress(False, op.queries), group, block.query_row, op.stride).address
                 first, last = (np.full(query.shape, line == edge) for edge in (0, count - 1))
                 rows.append(_words(address=address + query, row=query, first=first, last=last))
                 order.append(_words(kind=[TileKind.SCORES], rows=[len(query)]))
@@ -377,7 +377,7 @@ class AttentionSequencerSpec(Spec):
                 keys.append(self._loads(op, op.values, value_group, block.key_row + key, turn=0, part=part, zero=0))
                 order.append(_words(kind=[TileKind.CONTEXTS], rows=[softmax.queries - tile.query]))
             query = np.repeat(np.arange(softmax.queries), words)
-            place = Place(False, op.destination)
+            place = ValueAddress(False, op.destination)
             chunk = self.layout.chunk(place, block.query_group + group, block.query_row, op.stride)
             last = (np.arange(len(query)) == len(query) - 1) & (group == softmax.repeats - 1)
             scales.append(
@@ -396,7 +396,7 @@ class AttentionSequencerSpec(Spec):
         self, op: AttentionOperation, base: int, group: int, rows: Integers, turn: int, part: int, zero: Any
     ) -> Words:
         """Reads of a tile's rows; after the last key they repeat it, as the padding is masked."""
-        address = self.layout.chunk(Place(False, base), group, 0, op.stride).address + rows
+        address = self.layout.chunk(ValueAddress(False, base), group, 0, op.stride).address + rows
         flags = {"turn": turn, "part": part}
         return {
             **_words(address=address, **{name: np.full(rows.shape, value) for name, value in flags.items()}),

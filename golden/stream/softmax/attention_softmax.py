@@ -32,7 +32,7 @@ FRACTIONS = range(8, 24)
 REPEATS = Format(12, 0, signed=False)
 
 
-class Tile(NamedTuple):
+class KeyTile(NamedTuple):
     """A tile of keys: first key, and the block's first query that sees any of the keys, as all later queries do."""
 
     key: int
@@ -74,9 +74,9 @@ class SoftmaxOperation:
             return np.full(self.queries, self.keys)
         return self.first + 1 + np.arange(self.queries)
 
-    def tiles(self, size: int) -> Iterator[Tile]:
+    def tiles(self, size: int) -> Iterator[KeyTile]:
         for key in range(0, self.keys, size):
-            yield Tile(key, max(0, key - self.first) if self.causal else 0)
+            yield KeyTile(key, max(0, key - self.first) if self.causal else 0)
 
     def pairs(self, size: int) -> int:
         """Number of pairs of a tile of `size` keys and a query that sees any of them."""

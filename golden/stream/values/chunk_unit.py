@@ -12,8 +12,8 @@ from ...block import Field, Spec, Stream, Words
 from ...errors import UserError
 from ...fixed import Format, Integers
 from ...rng.urng import BIT
-from ..instruction import Buffer
-from ..memory.chunks import Chunk, ChunkLayout, Place
+from ..instruction import RowAddress
+from ..memory.chunks import Chunk, ChunkLayout, ValueAddress
 from ..norms import Q11_16
 
 COUNT = Format(32, 0, signed=False)
@@ -105,14 +105,14 @@ class ChunkUnitSpec(Spec):
         }
 
     @staticmethod
-    def place(operation: Mapping[str, int], name: str) -> Place:
+    def place(operation: Mapping[str, int], name: str) -> ValueAddress:
         """Address of the value `name` from an operation's fields."""
-        return Place(bool(operation[f"{name}_wide"]), operation[name])
+        return ValueAddress(bool(operation[f"{name}_wide"]), operation[name])
 
 
 def place_words(name: str, buffer: int, capacity: int) -> dict[str, int]:
     """Fields of a value's address, from an instruction's `buffer` and the memory's stride, `capacity`."""
-    wide, first = Buffer.of(buffer)
+    wide, first = RowAddress.of(buffer)
     return {f"{name}_wide": int(wide), name: first * capacity}
 
 

@@ -16,8 +16,8 @@ from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower, Overflow, narrow
 from ...memories.plan import MemoryShape
 from ..attention import HALVES, MOST_WIDTH, Q6_12, ROTATION, rotated
-from ..instruction import FIELD_BITS, Buffer, Instruction
-from ..memory.chunks import Chunk, Place
+from ..instruction import FIELD_BITS, Instruction, RowAddress
+from ..memory.chunks import Chunk, ValueAddress
 from .chunk_unit import ChunkUnitSpec, chunk_words, chunks_of, operations_of
 
 TURN_LANES = 4
@@ -156,7 +156,7 @@ class RotarySpec(ChunkUnitSpec):
 
     def _places(self, op: dict[str, int], row: int) -> list[Chunk]:
         return [
-            self.layout.chunk(Place(False, op[name]), group, row, op["stride"])
+            self.layout.chunk(ValueAddress(False, op[name]), group, row, op["stride"])
             for name, heads in (("queries", "heads"), ("keys", "key_heads"))
             for group in range(op[heads] * op["width"] // self.columns)
         ]
@@ -191,7 +191,7 @@ def rotary_operation(instruction: Instruction, capacity: int, longest: int, sent
     """
     heads = {name: getattr(instruction, name) for name in ("heads", "key_heads", "width")}
     places = {
-        name: Buffer.of(value).first * capacity
+        name: RowAddress.of(value).first * capacity
         for name, value in (("queries", instruction.source), ("keys", instruction.second))
     }
     return heads | {"longest": longest, "sentences": sentences, "stride": capacity} | places

@@ -24,7 +24,7 @@ SQUARED = activation_function.KINDS.index("relu-squared")
 _JOINS = {name: number for number, name in enumerate(elementwise.KINDS)}
 
 
-class Operation(NamedTuple):
+class ValueOperation(NamedTuple):
     """Word of the stream `operation`.
 
     Parameters
@@ -84,11 +84,11 @@ def operation_fields(address: Format, count: Format) -> tuple[Field, ...]:
     rest = {"shift": SHIFT, "wide": BIT}
     return tuple(
         Field(name, (formats | counts).get(name, rest.get(name.rpartition("_")[2], address)))
-        for name in Operation._fields
+        for name in ValueOperation._fields
     )
 
 
-def operation_of(instruction: Instruction, rows: int, sentences: int, longest: int, capacity: int) -> Operation:
+def operation_of(instruction: Instruction, rows: int, sentences: int, longest: int, capacity: int) -> ValueOperation:
     """Operation of an instruction of one of `KINDS`; the buffers hold `capacity` tokens of all sides.
 
     `rows` are the rows of a side: tokens of the pass, or sentences after a pool. `sentences` are of a side, the longest
@@ -104,10 +104,10 @@ def operation_of(instruction: Instruction, rows: int, sentences: int, longest: i
     for name, buffer in (("source", instruction.source), ("second", second), ("destination", instruction.destination)):
         fields |= place_words(name, buffer, capacity)
     sizes = {"rows": rows, "sentences": sentences, "longest": longest, "stride": capacity}
-    return Operation(**fields | sizes, features=instruction.outputs, second_shift=second_shift)
+    return ValueOperation(**fields | sizes, features=instruction.outputs, second_shift=second_shift)
 
 
-class Settings(NamedTuple):
+class OperationSettings(NamedTuple):
     """Settings of the path's blocks for all values of an operation; integers, or signals in the RTL.
 
     `sums` selects sums instead of stored values as input, `positions` rows ordered by position, `biased` the addition
@@ -135,7 +135,7 @@ class Settings(NamedTuple):
 def settings(
     op: Any,
     choose: Callable[[Any, Any, Any], Any] = lambda condition, then, otherwise: then if condition else otherwise,
-) -> Settings:
+) -> OperationSettings:
     """Settings of an operation, of integers, or of signals in the RTL.
 
     `choose` is a multiplexer: condition, value if true, value if false.
@@ -148,7 +148,7 @@ def settings(
     # shifts of the first block's output, and of the activation's output
     first = choose(linear, op.shift, op.source_shift)
     made = choose(linear, op.passed_shift, op.result_shift)
-    return Settings(
+    return OperationSettings(
         sums=linear,
         positions=positions,
         biased=positions | (linear & (op.biased != 0)),

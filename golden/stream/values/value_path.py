@@ -19,12 +19,12 @@ from ...errors import UserError
 from ...fixed import Q8_16, Integers
 from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
-from ..memory.chunks import Chunk, Place
+from ..memory.chunks import Chunk, ValueAddress
 from .activation_function import ActivationFunctionSpec
 from .chunk_unit import ChunkUnitSpec, chunk_words
 from .elementwise import ElementwiseSpec
 from .requantize import SUM, RequantizeSpec
-from .value_operation import LARGEST_VECTOR, Operation, Settings, operation_fields, settings
+from .value_operation import LARGEST_VECTOR, OperationSettings, ValueOperation, operation_fields, settings
 
 VALUES = BEAT // 4
 """Values a cycle: a beat's."""
@@ -34,7 +34,7 @@ ASKED = 32
 """Words of each operand between the read request and the first stage."""
 
 
-class Job(NamedTuple):
+class ResultChunk(NamedTuple):
     """A chunk of results: `group` is its first feature divided by `columns`, `vector` the row of positions or 0."""
 
     group: int
@@ -80,7 +80,7 @@ class ValuePathSpec(ChunkUnitSpec):
         parts = (RequantizeSpec(), ActivationFunctionSpec(), ElementwiseSpec())
         return 2 + sum(part.latency for part in parts) + 2
 
-    def cycles(self, op: Operation) -> int:
+    def cycles(self, op: ValueOperation) -> int:
         """Cycles from an idle block's operation, other than positions, to `done`, without back-pressure.
 
         The first word waits for the biases.
@@ -162,24 +162,26 @@ class ValuePathSpec(ChunkUnitSpec):
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
-    def chunks(self, op: Operation) -> tuple[range, range]:
+    def chunks(self, op: ValueOperation) -> tuple[range, range]:
         """Groups of an operation's results, and groups of zeros to the end of the memory row."""
         count = -(-op.features // self.columns)
         end = count if op.destination_wide else -(-count // self.layout.parts) * self.layout.parts
         return range(count), range(count, end)
 
-    def jobs(self, op: Operation, sentences: Words) -> Iterator[Job]:
+    def jobs(self, op: ValueOperation, sentences: Words) -> Iterator[ResultChunk]:
         """Chunks in order, zero chunks included; for positions `sentences` repeat for each position."""
         groups = [group for part in self.chunks(op) for group in part]
         if not settings(op).positions:
             for group in groups:
-                yield from (Job(group, row, row // op.rows) for row in range(2 * op.rows))
+                yield from (ResultChunk(group, row, row // op.rows) for row in range(2 * op.rows))
             return
         rows_of_sentences = zip(sentences["first"][:, 0].tolist(), sentences["length"][:, 0].tolist(), strict=True)
         for number, (first, length) in enumerate(rows_of_sentences):
             position, sentence = divmod(number, 2 * op.sentences)
             if length > position:
-                yield from (Job(group, first + position, sentence // op.sentences, position) for group in groups)
+                yield from (
+                    ResultChunk(group, first + position, sentence // op.sentences, position) for group in groups
+                )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Operations with all their inputs.
@@ -191,7 +193,7 @@ class ValuePathSpec(ChunkUnitSpec):
             port: [{item.name: np.zeros((0, item.lanes), np.int64) for item in fields[port]}] for port in fields
         }
         used = dict.fromkeys(("sums", "biases", "sentences", "operands"), 0)
-        for op in rows_of(inputs["operation"], Operation):
+        for op in rows_of(inputs["operation"], ValueOperation):
             chosen = settings(op)
             if (most := op.longest if chosen.positions else op.rows) > self.longest:
                 raise UserError(f"{most} rows of a side: there is room for {self.longest}")
@@ -225,10 +227,10 @@ class ValuePathSpec(ChunkUnitSpec):
 
     def _operation(
         self,
-        op: Operation,
-        chosen: Settings,
-        jobs: list[Job],
-        stored: list[Job],
+        op: ValueOperation,
+        chosen: OperationSettings,
+        jobs: list[ResultChunk],
+        stored: list[ResultChunk],
         inputs: dict[str, Words],
         vectors: list[tuple[int, int]],
     ) -> dict[str, Words]:
@@ -248,12 +250,16 @@ class ValuePathSpec(ChunkUnitSpec):
             "done": {"clipped": np.array([[(clipped * used).sum()]])},
         }
 
-    def _chunk(self, place: Place, job: Job, stride: int) -> Chunk:
+    def _chunk(self, place: ValueAddress, job: ResultChunk, stride: int) -> Chunk:
         wide, address, part = self.layout.chunk(place, job.group, job.row, stride)
         return Chunk(wide, address % (1 << self.layout.address.width), part)
 
     def _values(
-        self, chosen: Settings, jobs: list[Job], inputs: dict[str, Words], vectors: list[tuple[int, int]]
+        self,
+        chosen: OperationSettings,
+        jobs: list[ResultChunk],
+        inputs: dict[str, Words],
+        vectors: list[tuple[int, int]],
     ) -> tuple[Integers, Integers]:
         """Values of chunks, and the number of times each was clipped, (chunks, columns)."""
         operands = inputs["operands"]["value"]

@@ -20,7 +20,7 @@ from ...rng.urng import BIT
 from ...zo.coefficient import COEFFICIENT
 from ..instruction import FIELD_BITS, NO_WORD, Instruction, Kind
 from .tile_dequant import BEAT_VALUES, LENGTH_BITS, TensorKind
-from .tile_weights import OffsetKind, Operation, TileWeightsSpec
+from .tile_weights import OffsetKind, TensorOperation, TileWeightsSpec
 from .word_offsets import COUNT, FRACTION, WORD
 
 BEAT_NUMBER = Format(32, 0, signed=False)
@@ -72,7 +72,7 @@ class Request(NamedTuple):
     table: int
 
 
-class Reads(NamedTuple):
+class TensorReads(NamedTuple):
     """Word of the stream `beats`: first beat and number of beats of a tensor, at least 1, for operation `number`.
 
     `kind`, `blocks` and `tiles` of the tensor's `Beats` determine the tile of a beat.
@@ -98,8 +98,8 @@ class Tensor(NamedTuple):
     sensitive weights.
     """
 
-    operation: Operation
-    reads: Reads
+    operation: TensorOperation
+    reads: TensorReads
     request: Request | None = None
     corrections: CorrectionReads | None = None
 
@@ -143,7 +143,7 @@ class TensorSequencerSpec(Spec):
         formats |= {"longest": LONGEST, "amount": COEFFICIENT}
         names = [name for name in PassInstruction._fields if name != "part" or self.tables > 1]
         tensor = self.weights.streams()["operation"]
-        shared = [item for item in tensor.fields if item.name in Reads._fields]
+        shared = [item for item in tensor.fields if item.name in TensorReads._fields]
         request = {"factor": COEFFICIENT, "word": WORD, "words": COUNT, "fraction": FRACTION, "wide": BIT}
         if self.tables > 1:
             request["table"] = BIT
@@ -223,7 +223,7 @@ class TensorSequencerSpec(Spec):
     def _tensor(
         self,
         op: PassInstruction,
-        operation: Operation,
+        operation: TensorOperation,
         beat: int,
         word: int,
         fraction: int,
@@ -231,7 +231,7 @@ class TensorSequencerSpec(Spec):
     ) -> Tensor:
         """Tensor at a beat; its offsets begin at perturbation word `word`."""
         needs = self.weights.needs(operation)
-        reads = Reads(beat, needs["beats"], operation.kind, operation.blocks, operation.tiles, op.number)
+        reads = TensorReads(beat, needs["beats"], operation.kind, operation.blocks, operation.tiles, op.number)
         request = None
         if operation.offsets != OffsetKind.NONE:
             wide = int(operation.kind == TensorKind.VALUES)
@@ -240,13 +240,13 @@ class TensorSequencerSpec(Spec):
 
     def _vector(self, op: PassInstruction, kind: TensorKind, beat: int, word: int, fraction: int) -> Tensor:
         tuned = OffsetKind.NONE if word == NO_WORD else OffsetKind.TILES
-        operation = Operation(*self.weights.dequant.beats_of(kind, (op.outputs,)), tuned)
+        operation = TensorOperation(*self.weights.dequant.beats_of(kind, (op.outputs,)), tuned)
         return self._tensor(op, operation, beat, word, fraction)
 
     def _matrix(self, op: PassInstruction, beat: int) -> Tensor:
         kind = TensorKind.NF4 if op.coded else TensorKind.MATRIX
         tuned = OffsetKind.CORRECTIONS if op.corrections else OffsetKind.TILES
-        operation = Operation(
+        operation = TensorOperation(
             *self.weights.dequant.beats_of(kind, (op.outputs, op.inputs)),
             OffsetKind.NONE if op.word == NO_WORD else tuned,
             op.corrections,
@@ -260,7 +260,7 @@ class TensorSequencerSpec(Spec):
         tuned = OffsetKind.NONE if word == NO_WORD else OffsetKind.ROW
         for row in range(op.longest):
             tile, line = divmod(row, self.columns)
-            operation = Operation(TensorKind.VALUES, beats, offsets=tuned, first=line % self.numbers)
+            operation = TensorOperation(TensorKind.VALUES, beats, offsets=tuned, first=line % self.numbers)
             yield self._tensor(op, operation, op.table + row * beats, word + tile * words, Q8_16.fraction)
 
 

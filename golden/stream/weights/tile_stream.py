@@ -20,14 +20,14 @@ from ...fixed import Format, Integers
 from ...memories.plan import MemoryShape, fifo_memory
 from ...rng.perturbation import cycles_of
 from ..frozen_base import BLOCK
-from .tensor_sequencer import CorrectionReads, Reads, TensorSequencerSpec, words_of
+from .tensor_sequencer import CorrectionReads, TensorReads, TensorSequencerSpec, words_of
 from .tile_dequant import BEAT_VALUES, MATRICES, WORD, TensorKind
 
 BEAT_CORRECTIONS = BEAT // 8
 """Sensitive weights of a beat."""
 
 
-class Command(NamedTuple):
+class BeatRead(NamedTuple):
     """Read of `beats` beats from a byte address."""
 
     address: int
@@ -134,7 +134,7 @@ class TileStreamSpec(Spec):
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Reads of all tensors, with their beats from `fetched`."""
-        reads = rows_of(inputs["reads"], Reads)
+        reads = rows_of(inputs["reads"], TensorReads)
         pairs = rows_of(inputs["correction_reads"], CorrectionReads)
         counts = [cycles_of(tensor.weights, BEAT_CORRECTIONS) for tensor in pairs]
         bases = (inputs[name]["beat"][:, 0].tolist() for name in ("base", "correction_base"))
@@ -160,18 +160,18 @@ class TileStreamSpec(Spec):
             "corrections": {"place": place, "value": (value + form.maximum + 1) % (1 << form.width) + form.minimum},
         }
 
-    def _commands(self, requests: Iterable[tuple[int, int]], burst: int) -> list[Command]:
+    def _commands(self, requests: Iterable[tuple[int, int]], burst: int) -> list[BeatRead]:
         """Reads of at most a burst, ending at multiples of it; byte addresses wrap."""
         commands = []
         for first, count in requests:
             end = first + count
             while first < end:
                 beats = min(end - first, burst - first % burst)
-                commands.append(Command(BEAT * first % (1 << self.address), beats))
+                commands.append(BeatRead(BEAT * first % (1 << self.address), beats))
                 first += beats
         return commands
 
-    def tiles(self, tensor: Reads) -> Integers:
+    def tiles(self, tensor: TensorReads) -> Integers:
         """Tile of each beat of a tensor; scales belong to their first tile, skipped beats to the next tile."""
         dequant, beats = self.sequencer.weights.dequant, np.arange(tensor.beats)
         if tensor.kind not in MATRICES:

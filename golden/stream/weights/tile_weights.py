@@ -49,7 +49,7 @@ class OffsetKind(IntEnum):
     """A word for `lanes` values of a row; the row is a column of a matrix's tile."""
 
 
-class Operation(NamedTuple):
+class TensorOperation(NamedTuple):
     """Word of the stream `operation`: fields of a tensor's `Beats`, `OffsetKind` and number of its corrections.
 
     `first` is the perturbation number of a row's first value.
@@ -171,7 +171,7 @@ class TileWeightsSpec(Spec):
                 "operation": Stream(
                     "in",
                     operation,
-                    doc="The next tensor, as `golden.stream.weights.tile_weights.Operation` describes it.",
+                    doc="The next tensor, as `golden.stream.weights.tile_weights.TensorOperation` describes it.",
                 ),
                 "beats": self.dequant.streams()["beats"],
                 "corrections": Stream(
@@ -214,7 +214,7 @@ class TileWeightsSpec(Spec):
 
     # -- the model ---------------------------------------------------------------------------------------------------
 
-    def needs(self, operation: Operation) -> dict[str, int]:
+    def needs(self, operation: TensorOperation) -> dict[str, int]:
         """Input words of a tensor, by stream."""
         beats = operation.length * self.dequant.record_beats(operation.kind)
         corrections = operation.corrections if operation.matrix else 0
@@ -235,7 +235,7 @@ class TileWeightsSpec(Spec):
             port: [{item.name: np.zeros((0, item.lanes), np.int64) for item in fields[port]}] for port in fields
         }
         used = dict.fromkeys(("beats", "corrections", "offsets"), 0)
-        for operation in rows_of(inputs["operation"], Operation):
+        for operation in rows_of(inputs["operation"], TensorOperation):
             ends = {port: used[port] + count for port, count in self.needs(operation).items()}
             if any(end > len(next(iter(inputs[port].values()))) for port, end in ends.items()):
                 break
@@ -252,7 +252,7 @@ class TileWeightsSpec(Spec):
             for port, parts in outputs.items()
         }
 
-    def _vector(self, operation: Operation, inputs: dict[str, Words]) -> Words:
+    def _vector(self, operation: TensorOperation, inputs: dict[str, Words]) -> Words:
         form = WEIGHT if operation.kind == TensorKind.FACTORS else Q8_16
         values, error = self._dequantised(operation, inputs["beats"])
         place, first, step, each = np.arange(values.size), 0, 1, self.weights
@@ -266,7 +266,7 @@ class TileWeightsSpec(Spec):
             sides[side] = moved.clip(form.minimum, form.maximum).reshape(values.shape)
         return sides | {"last": last_flags([len(values)]), "error": error}
 
-    def _matrix(self, operation: Operation, inputs: dict[str, Words]) -> Words:
+    def _matrix(self, operation: TensorOperation, inputs: dict[str, Words]) -> Words:
         words, error = self._dequantised(operation, inputs["beats"])
         tiles = words.reshape(-1, self.weights)
         error = error.reshape(len(tiles), -1)[:, -1]
@@ -289,7 +289,9 @@ class TileWeightsSpec(Spec):
         }
         return {"weight": both.reshape(-1, self.width)} | {name: flag[:, None] for name, flag in flags.items()}
 
-    def _correct(self, both: Integers, operation: Operation, corrections: Words, sides: list[Integers]) -> Integers:
+    def _correct(
+        self, both: Integers, operation: TensorOperation, corrections: Words, sides: list[Integers]
+    ) -> Integers:
         """Apply corrections to tiles of both sides; return flags of tiles with an invalid, skipped correction."""
         wrong = np.zeros(len(both), np.int64)
         tile, top = 0, -1
@@ -310,7 +312,7 @@ class TileWeightsSpec(Spec):
                 both[tile, side, place % self.weights] = min(max(moved, WEIGHT.minimum), WEIGHT.maximum)
         return wrong
 
-    def _dequantised(self, operation: Operation, beats: Words) -> tuple[Integers, Integers]:
+    def _dequantised(self, operation: TensorOperation, beats: Words) -> tuple[Integers, Integers]:
         fields = {name: np.array([[value]]) for name, value in operation.beats._asdict().items()}
         outputs = self.dequant.run({"operation": fields, "beats": beats}, len(beats["data"]) * BEAT_CODES)
         coded = operation.kind == TensorKind.NF4
@@ -318,7 +320,7 @@ class TileWeightsSpec(Spec):
             (outputs["o"]["weight"], outputs["o"]["error"]) if coded else (outputs["v"]["value"], outputs["v"]["error"])
         )
 
-    def tiles(self, operation: Operation) -> int:
+    def tiles(self, operation: TensorOperation) -> int:
         """Tiles of a matrix, without padding."""
         each = BLOCK // self.lanes
         return operation.length * each - operation.length // operation.blocks * (each - operation.tiles)

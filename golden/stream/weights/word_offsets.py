@@ -44,7 +44,7 @@ MOST_NUMBERS = 1 << 15
 """Largest number of numbers of a table, with rows of whole beats: 32 block RAMs of deltas."""
 
 
-class Kind(IntEnum):
+class OffsetCommand(IntEnum):
     """Kind of a command; all but `OFFSETS` and `SKIP` act on `count` rows from the first."""
 
     CLEAR = 0
@@ -157,8 +157,8 @@ class WordOffsetsSpec(Spec):
             "command": Stream(
                 "in",
                 settings + table,
-                doc="A `golden.stream.weights.word_offsets.Kind`. The next one is taken when it is done; while "
-                "offsets are made, the place of the next request's first word is found.",
+                doc="A `golden.stream.weights.word_offsets.OffsetCommand`. The next one is taken when it is done; "
+                "while offsets are made, the place of the next request's first word is found.",
             ),
             "u": Stream(
                 "in",
@@ -232,31 +232,31 @@ class _Model:
         self._clipped: list[int] = []
 
     def carry_out(self, command: dict[str, int]) -> None:
-        count, kinds = command["count"], [member.value for member in Kind]
+        count, kinds = command["count"], [member.value for member in OffsetCommand]
         if command["kind"] not in kinds:
             raise UserError(f"kind = {command['kind']} is not in {kinds[0]} to {kinds[-1]}")
-        kind, table = Kind(command["kind"]), self.tables[command.get("table", 0)]
-        if kind is Kind.OFFSETS:
+        kind, table = OffsetCommand(command["kind"]), self.tables[command.get("table", 0)]
+        if kind is OffsetCommand.OFFSETS:
             self._give_offsets(table, command)
             return
-        if count > self.spec.times and kind is not Kind.SKIP:
+        if count > self.spec.times and kind is not OffsetCommand.SKIP:
             raise UserError(f"{kind.name} of {count} rows: there are {self.spec.times}")
         narrower = Narrower()
         self._change(kind, table, count, command["factor"], narrower)
         self._clipped.append(narrower.saturations)
 
-    def _change(self, kind: Kind, table: _Table, count: int, factor: int, narrower: Narrower) -> None:
+    def _change(self, kind: OffsetCommand, table: _Table, count: int, factor: int, narrower: Narrower) -> None:
         deltas, of, n = table.deltas, self.perturbation, self.spec.n
-        if kind in (Kind.CLEAR, Kind.LOAD):
+        if kind in (OffsetCommand.CLEAR, OffsetCommand.LOAD):
             rows = np.zeros((count, n), np.int64)
-            if kind is Kind.LOAD:
+            if kind is OffsetCommand.LOAD:
                 rows = self._image[self._rows_taken : self._rows_taken + count, :n]
                 self._rows_taken += count
             deltas.total, table.known = of.folded(rows, deltas.total), max(table.known, count)
-        elif kind in (Kind.PERTURB, Kind.SKIP):
+        elif kind in (OffsetCommand.PERTURB, OffsetCommand.SKIP):
             numbers = self._numbers[self._numbers_taken : self._numbers_taken + count]
             self._numbers_taken += count
-            if kind is Kind.PERTURB:
+            if kind is OffsetCommand.PERTURB:
                 self._needs(kind, table.known, count)
                 table.numbers, table.perturbed = of.folded(numbers, table.numbers), max(table.perturbed, count)
                 for side in (factor, -factor):
@@ -264,7 +264,7 @@ class _Model:
         else:
             self._needs(kind, table.known, count)
             rows = of.spread(deltas.total, count)
-            if kind is Kind.SAVE:
+            if kind is OffsetCommand.SAVE:
                 self._saved.append(np.pad(rows, ((0, 0), (0, self.spec.row_words - n))))
             else:
                 self._needs(kind, table.perturbed, count)
@@ -278,9 +278,9 @@ class _Model:
             raise UserError(f"fraction = {fraction} is not in 0 to {MOST_FRACTION}")
         words = command["word"] + np.arange(command["count"])
         if len(words):
-            self._needs(Kind.OFFSETS, table.known, int((words % self.spec.times).max()) + 1)
+            self._needs(OffsetCommand.OFFSETS, table.known, int((words % self.spec.times).max()) + 1)
             if factor:
-                self._needs(Kind.OFFSETS, table.perturbed, int((words % self.spec.times).max()) + 1)
+                self._needs(OffsetCommand.OFFSETS, table.perturbed, int((words % self.spec.times).max()) + 1)
         form, both = OFFSET if command["wide"] else WEIGHT_OFFSET, []
         for side in (factor, -factor):
             exact = self.perturbation.numbers(table.deltas.total + side * table.numbers, words)
@@ -288,7 +288,7 @@ class _Model:
             both.append(np.clip(rounded, form.minimum, form.maximum))
         self._sides.append((both[0], both[1]))
 
-    def _needs(self, kind: Kind, rows: int, needed: int) -> None:
+    def _needs(self, kind: OffsetCommand, rows: int, needed: int) -> None:
         if needed > rows:
             raise UserError(f"{kind.name} of row {needed - 1}: only {rows} rows have been set")
 

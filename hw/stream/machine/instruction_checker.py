@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value, unsigned
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from ....golden.stream.machine.limits import Check, Counts, Derived, Limits, Reason, factors
+from ....golden.stream.machine.limits import Counts, Derived, LimitCheck, Limits, Reason, factors
 from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
 from ...ports import layout
 from ...primitives.pipeline import delayed
@@ -101,7 +101,7 @@ class InstructionChecker(wiring.Component):
                     m.next = "idle"
         return m
 
-    def _operands(self, m: Module, steps: list[Check]) -> tuple[list[tuple[Signal, list[int]]], list[Signal]]:
+    def _operands(self, m: Module, steps: list[LimitCheck]) -> tuple[list[tuple[Signal, list[int]]], list[Signal]]:
         """Create a register per operand of the next check, and a select register with its value per step.
 
         Most operands are one of a few constants, so separate multiplexers stay small.
@@ -119,7 +119,7 @@ class InstructionChecker(wiring.Component):
             following.append(operand)
         return choices, following
 
-    def _steps(self, m: Module, remainder: Signal) -> tuple[list[Check], list[Signal]]:
+    def _steps(self, m: Module, remainder: Signal) -> tuple[list[LimitCheck], list[Signal]]:
         """Steps in order, and the product registers: first products as checks that never fail, then the checks."""
         instruction, size = self.instruction, self.spec.size
         products = factors(instruction, size)
@@ -133,7 +133,7 @@ class InstructionChecker(wiring.Component):
             lambda term: delayed(m, Value.cast(term), 1, "term", reset_less=True),
             self.spec.features,
         )
-        made = [Check(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
+        made = [LimitCheck(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
         # `applies` is stable long before its check; a register shortens the slow path
         checks = [
             check._replace(applies=register(m, "applies", Value.cast(check.applies)))

@@ -11,7 +11,7 @@ from ....golden.stream.norms import Q11_16
 from ....golden.stream.values.activation_function import ActivationFunctionSpec
 from ....golden.stream.values.elementwise import ElementwiseSpec
 from ....golden.stream.values.requantize import RequantizeSpec
-from ....golden.stream.values.value_operation import Settings, settings
+from ....golden.stream.values.value_operation import OperationSettings, settings
 from ....golden.stream.values.value_path import ASKED, UNDER_WAY, VALUES, ValuePathSpec
 from ...ports import elements, members
 from ...primitives.fifo import Fifo
@@ -44,7 +44,7 @@ class ValuePath(wiring.Component):
         spec, operation = self.spec, self.operation
         busy, begin = Signal(), Signal()
         chosen = settings(operation.payload, Mux)
-        held = Settings(*(_held(name, value) for name, value in chosen._asdict().items()))
+        held = OperationSettings(*(_held(name, value) for name, value in chosen._asdict().items()))
         last = Signal(exact_log2(spec.columns), reset_less=True)
         m.d.comb += [operation.ready.eq(~busy), begin.eq(operation.valid & ~busy)]
         with m.If(begin):
@@ -100,7 +100,7 @@ class ValuePath(wiring.Component):
         return full, read
 
     def _enter(
-        self, m: Module, platform: object, held: Settings, job: Any, operands: tuple[Any, Any], leaves: Value
+        self, m: Module, platform: object, held: OperationSettings, job: Any, operands: tuple[Any, Any], leaves: Value
     ) -> "_Word":
         """Let a word and its operands enter, once the result queue has space for it."""
         spec, (first, second) = self.spec, operands
@@ -130,7 +130,7 @@ class ValuePath(wiring.Component):
         values = [Mux(held.sums, number, _value(first.payload, lane)) for lane, number in enumerate(sums)]
         return _Word(go, values, bias, second.payload)
 
-    def _values(self, m: Module, held: Settings, word: "_Word", results: Fifo) -> None:
+    def _values(self, m: Module, held: OperationSettings, word: "_Word", results: Fifo) -> None:
         """Connect the three pipelines, from the entering word to the result queue."""
         made = Requantize(RequantizeSpec(lanes=VALUES))
         passed = ActivationFunction(ActivationFunctionSpec(lanes=VALUES, tag=VALUES * (ABOVE + 1)))

@@ -39,7 +39,7 @@ class TileWeights(wiring.Component):
         m.submodules.replay = replay = TileReplay(spec)
         wiring.connect(m, wiring.flipped(self.beats), dequant.beats)
         wiring.connect(m, replay.w, wiring.flipped(self.w))
-        settings = Settings.of(spec)
+        settings = TensorRegisters.of(spec)
         active, correcting = Signal(), Signal()
         begins, tiled = self._operation(m, dequant, active, settings)
 
@@ -115,7 +115,7 @@ class TileWeights(wiring.Component):
         return m
 
     def _operation(
-        self, m: Module, dequant: TileDequant, active: Signal, settings: "Settings"
+        self, m: Module, dequant: TileDequant, active: Signal, settings: "TensorRegisters"
     ) -> tuple[Signal, Signal]:
         """Accept the next tensor while idle; returns whether a tensor is accepted, and whether it is a matrix."""
         tensor, begins = self.operation.payload, Signal()
@@ -168,7 +168,7 @@ class TileWeights(wiring.Component):
         m: Module,
         dequant: TileDequant,
         replay: TileReplay,
-        settings: "Settings",
+        settings: "TensorRegisters",
         correction: Any,
         due: Signal,
         good: Signal,
@@ -236,7 +236,7 @@ class TileWeights(wiring.Component):
         )
 
     def _numbers(
-        self, m: Module, settings: "Settings", taken: Signal, final: Signal, replay: TileReplay
+        self, m: Module, settings: "TensorRegisters", taken: Signal, final: Signal, replay: TileReplay
     ) -> tuple[Value, Value]:
         """Offsets of the next value, for both signs; an offset word ends after its last value or the tensor's."""
         spec, word = self.spec, self.offsets.payload
@@ -295,7 +295,7 @@ class TileWeights(wiring.Component):
                 m.d.comb += side[lane].eq(Mux(coded & ~values.corrects, weights[lane % len(weights)], value))
 
 
-class Settings(NamedTuple):
+class TensorRegisters(NamedTuple):
     """Registers of the current tensor.
 
     Parameters
@@ -326,7 +326,7 @@ class Settings(NamedTuple):
     single: Signal
 
     @classmethod
-    def of(cls, spec: TileWeightsSpec) -> "Settings":
+    def of(cls, spec: TileWeightsSpec) -> "TensorRegisters":
         """Registers of the widths in `spec`."""
         fields = {field.name: field for field in spec.streams()["operation"].fields}
         number = fields["first"].width

@@ -11,7 +11,7 @@ from ....golden.stream.weights.word_offsets import (
     OFFSET,
     PER_BEAT,
     WEIGHT_OFFSET,
-    Kind,
+    OffsetCommand,
     WordOffsetsSpec,
 )
 from ....golden.zo.coefficient import COEFFICIENT
@@ -75,7 +75,9 @@ class WordOffsets(wiring.Component):
         self._take_commands(m, walk, inside.any())  # a command that is taken with a request's last number goes first
         m.d.comb += [numbers.i.eq(self.u.payload), numbers.part.eq(walk.column)]
         delta, number, into = self._operands(m, platform, pipeline, walk, flags.at("numbers"), numbers.o[0])
-        updates = (walk.kind == Kind.CLEAR) | (walk.kind == Kind.LOAD) | (walk.kind == Kind.UPDATE)
+        updates = (
+            (walk.kind == OffsetCommand.CLEAR) | (walk.kind == OffsetCommand.LOAD) | (walk.kind == OffsetCommand.UPDATE)
+        )
         m.d.comb += into.en.eq(flags.at("sum") & updates)
         m.d.comb += into.data.eq(self._sums(m, pipeline, walk, (delta, number), (plus, minus), flags.at("sum")))
         m.d.comb += [
@@ -93,7 +95,7 @@ class WordOffsets(wiring.Component):
         """Accept a command when the previous command is done; a request's first word is located ahead."""
         spec, fields, command = self.spec, self.command.payload, self.command
         m.submodules.place = place = WordPlace(spec.times, spec.n, spec.turn)
-        requests = fields.kind == Kind.OFFSETS
+        requests = fields.kind == OffsetCommand.OFFSETS
         free, taken = Signal(), Signal()
         m.d.comb += [
             place.word.eq(fields.word),
@@ -107,7 +109,9 @@ class WordOffsets(wiring.Component):
             m.d.sync += [
                 walk.kind.eq(fields.kind),
                 walk.gives.eq(requests),
-                walk.factor.eq(Mux((fields.kind == Kind.CLEAR) | (fields.kind == Kind.LOAD), 0, fields.factor)),
+                walk.factor.eq(
+                    Mux((fields.kind == OffsetCommand.CLEAR) | (fields.kind == OffsetCommand.LOAD), 0, fields.factor)
+                ),
                 walk.left.eq(fields.count),
                 walk.fraction.eq(fields.fraction),
                 walk.wide.eq(fields.wide),
@@ -154,19 +158,19 @@ class WordOffsets(wiring.Component):
     def _go_on(self, m: Module, walk: "_Walk") -> None:
         """Issue a number once its operands are present; then the next number of the row, and the next row."""
         spec, column, kind = self.spec, walk.column, walk.kind
-        of_generator = (kind == Kind.PERTURB) | (kind == Kind.SKIP)
+        of_generator = (kind == OffsetCommand.PERTURB) | (kind == OffsetCommand.SKIP)
         following, turned = Signal.like(column), Signal.like(walk.turned)
         m.d.comb += following.eq(Mux(walk.gives & (column == spec.n - 1), 0, column + 1))
         # at a row's end the generator's word is still valid, as it was present from the first number on
         enough, enough_at_end = Signal(init=1), Signal(init=1)
         with m.Switch(kind):
-            with m.Case(Kind.LOAD):
+            with m.Case(OffsetCommand.LOAD):
                 m.d.comb += [flag.eq(self.load.valid) for flag in (enough, enough_at_end)]
-            with m.Case(Kind.SAVE):
+            with m.Case(OffsetCommand.SAVE):
                 m.d.comb += [flag.eq(column[:2].any() | ~walk.saving) for flag in (enough, enough_at_end)]
-            with m.Case(Kind.PERTURB, Kind.SKIP):
+            with m.Case(OffsetCommand.PERTURB, OffsetCommand.SKIP):
                 m.d.comb += enough.eq(self.u.valid)
-            with m.Case(Kind.OFFSETS):
+            with m.Case(OffsetCommand.OFFSETS):
                 m.d.comb += enough.eq((walk.numbers_left != spec.n - 1) | (walk.ahead != WORDS_AHEAD))
         # registers suffice, as a word has at least two numbers
         wraps = Signal(reset_less=True)
@@ -176,7 +180,7 @@ class WordOffsets(wiring.Component):
             walk.issue.eq(walk.walks & enough),
             walk.row_ends.eq(walk.walks & walk.word_ends & enough_at_end),
             turned.eq(Mux(wraps, farther, walk.turned)),
-            self.load.ready.eq(walk.walks & (kind == Kind.LOAD) & column[:2].all()),
+            self.load.ready.eq(walk.walks & (kind == OffsetCommand.LOAD) & column[:2].all()),
             self.u.ready.eq(walk.walks & of_generator & walk.word_ends),
         ]
         with m.If(walk.row_ends):
@@ -220,13 +224,13 @@ class WordOffsets(wiring.Component):
             delta_write.addr.eq(address.at("sum")),
             number_write.addr.eq(address.at("numbers")),
             number_write.data.eq(drawn),
-            number_write.en.eq(changes & (kind == Kind.PERTURB)),
+            number_write.en.eq(changes & (kind == OffsetCommand.PERTURB)),
         ]
         m.d.sync += [
-            delta.eq(Mux(changes & (kind == Kind.LOAD), loaded.at("numbers"), delta_port.data)),
-            number.eq(Mux(changes & (kind == Kind.PERTURB), drawn, number_port.data)),
+            delta.eq(Mux(changes & (kind == OffsetCommand.LOAD), loaded.at("numbers"), delta_port.data)),
+            number.eq(Mux(changes & (kind == OffsetCommand.PERTURB), drawn, number_port.data)),
         ]
-        with m.If(changes & ((kind == Kind.CLEAR) | ((kind == Kind.SAVE) & fills.at("numbers")))):
+        with m.If(changes & ((kind == OffsetCommand.CLEAR) | ((kind == OffsetCommand.SAVE) & fills.at("numbers")))):
             m.d.sync += delta.eq(0)
         return delta, number, delta_write
 
@@ -258,7 +262,7 @@ class WordOffsets(wiring.Component):
         clipped = self.done.payload.clipped
         with m.If(self.command.valid & self.command.ready):
             m.d.sync += clipped.eq(0)
-        with m.Elif(changes & (walk.kind == Kind.PERTURB)):
+        with m.Elif(changes & (walk.kind == OffsetCommand.PERTURB)):
             m.d.sync += clipped.eq(clipped + plus.overflow + minus.overflow)
         gives = pipeline.place("issue", walk.issue & walk.gives, "gives")
         ends = pipeline.place("issue", walk.word_ends, "ends", reset_less=True)
@@ -293,7 +297,7 @@ class WordOffsets(wiring.Component):
 
     def _save(self, m: Module, walk: "_Walk", changes: Value, delta: Signal) -> None:
         """Shift the deltas of a beat together; the next beat begins after acceptance."""
-        saves = walk.kind == Kind.SAVE
+        saves = walk.kind == OffsetCommand.SAVE
         beat = Signal(DELTA.width * PER_BEAT, reset_less=True)
         shifts, number = Signal(), Signal(range(PER_BEAT))
         m.d.comb += [shifts.eq(changes & saves), Value.cast(self.save.payload).eq(beat)]
@@ -311,8 +315,8 @@ class WordOffsets(wiring.Component):
 
 def _numbers(spec: WordOffsetsSpec, kind: Value) -> Value:
     """Numbers of a row after its first; a skipped word takes two cycles."""
-    of_image = (kind == Kind.LOAD) | (kind == Kind.SAVE)
-    return Mux(kind == Kind.SKIP, 1, Mux(of_image, spec.row_words - 1, spec.n - 1))
+    of_image = (kind == OffsetCommand.LOAD) | (kind == OffsetCommand.SAVE)
+    return Mux(kind == OffsetCommand.SKIP, 1, Mux(of_image, spec.row_words - 1, spec.n - 1))
 
 
 class _Walk:
@@ -341,7 +345,7 @@ class _Walk:
     """
 
     def __init__(self, spec: WordOffsetsSpec) -> None:
-        self.kind, self.factor = Signal(Kind, reset_less=True), Signal(shape(COEFFICIENT), name="factor")
+        self.kind, self.factor = Signal(OffsetCommand, reset_less=True), Signal(shape(COEFFICIENT), name="factor")
         self.left, self.fraction = Signal(COUNT.width), Signal(FRACTION.width, name="fraction", reset_less=True)
         self.wide, self.table = Signal(name="wide", reset_less=True), Signal(spec.tables - 1, name="table")
         self.row, self.column = Signal(range(spec.times), name="row"), Signal(range(spec.row_words), name="column")

@@ -11,7 +11,7 @@ from typing import Any
 from amaranth.hdl import Mux, Signal
 
 from ....golden.cores.zostream.zostream import ZostreamSpec
-from ....golden.stream.weights.word_offsets import Kind
+from ....golden.stream.weights.word_offsets import OffsetCommand
 from ....hw.cores.zostream.perturbed_deltas import DeltaCommand, PerturbedDeltas
 from ....hw.stream.engine.engine_port import REQUEST
 from ...formal.checker import Checker
@@ -52,7 +52,7 @@ def check(checker: Checker, part: PerturbedDeltas) -> None:
     checker.rule("request_waits", ~(of_engine & inside.held))
     for name in REQUEST:
         checker.rule(f"request_{name}", ~of_engine | (into.payload[name] == request.payload[name]))
-    checker.rule("request_kind", ~of_engine | (into.payload.kind == Kind.OFFSETS))
+    checker.rule("request_kind", ~of_engine | (into.payload.kind == OffsetCommand.OFFSETS))
     for name in _COMMANDED:
         checker.rule(f"command_{name}", ~inside.held | (into.payload[name] == given[name]))
     words = part.offsets_block.u

@@ -15,7 +15,7 @@ from ....golden.cores.zostream.memory_layout import ZostreamLayout, sentence_ima
 from ....golden.cores.zostream.random_network import random_images
 from ....golden.cores.zostream.registers import PROGRAM, Command, Error
 from ....golden.cores.zostream.zostream import ZostreamSpec
-from ....golden.stream.instruction import INSTRUCTION_BEATS, NO_WORD, ROW_BITS, Buffer
+from ....golden.stream.instruction import INSTRUCTION_BEATS, NO_WORD, ROW_BITS, RowAddress
 from ....golden.stream.machine.images import StreamImages
 from ....golden.stream.machine.layout import HEADER_BEATS
 from ....golden.stream.machine.limits import Reason
@@ -95,7 +95,7 @@ def _inputs(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
         first = rows // program.capacity - -(-program.features // width) + 1
         higher = (1 << bit for bit in range(first.bit_length(), ROW_BITS))
         for place in (first, *higher):
-            yield replace(program, inputs=Buffer(wide, place).bits)
+            yield replace(program, inputs=RowAddress(wide, place).bits)
 
 
 def _other(spec: ZostreamSpec) -> Program:

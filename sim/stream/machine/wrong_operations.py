@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ....golden.stream.instruction import Buffer, Instruction, Kind
+from ....golden.stream.instruction import Instruction, Kind, RowAddress
 from ....golden.stream.machine.program import Program
 
 Changes = Callable[[Instruction], Mapping[str, Any]]
@@ -33,7 +33,7 @@ def wrong_program(program: Program, name: str) -> Program:
 
 def _over(buffer: int, rows: int) -> int:
     """Buffer word whose first row is `rows` later."""
-    return Buffer(Buffer.of(buffer).wide, Buffer.of(buffer).first + rows).bits
+    return RowAddress(RowAddress.of(buffer).wide, RowAddress.of(buffer).first + rows).bits
 
 
 def _split(instruction: Instruction, width: int) -> dict[str, int]:
@@ -64,9 +64,9 @@ WRONG_OPERATIONS: dict[str, tuple[Kind, Changes]] = {
     "no heads of keys": (Kind.ATTENTION, lambda one: {"key_heads": 0}),
     "narrow heads": (Kind.ATTENTION, lambda one: _split(one, 2)),
     "shared keys": (Kind.ATTENTION, lambda one: {"key_heads": 1}),
-    "wide source": (Kind.LINEAR, lambda one: {"source": Buffer(True, 0).bits}),
-    "wide keys": (Kind.ATTENTION, lambda one: {"second": Buffer(True, 0).bits}),
-    "wide contexts": (Kind.ATTENTION, lambda one: {"destination": Buffer(True, 0).bits}),
+    "wide source": (Kind.LINEAR, lambda one: {"source": RowAddress(True, 0).bits}),
+    "wide keys": (Kind.ATTENTION, lambda one: {"second": RowAddress(True, 0).bits}),
+    "wide contexts": (Kind.ATTENTION, lambda one: {"destination": RowAddress(True, 0).bits}),
     "rotation": (
         Kind.ATTENTION,
         lambda one: {"rotary": 1, "heads": 1, "key_heads": 1, "width": 12, "inputs": 12, "outputs": 12},
@@ -82,11 +82,14 @@ WRONG_OPERATIONS: dict[str, tuple[Kind, Changes]] = {
     "values": (Kind.ATTENTION, lambda one: {"destination": one.third}),
     "shifted": (Kind.POSITIONS, lambda one: {"destination": _over(one.source, 1)}),
     "memory": (Kind.LINEAR, lambda one: {"source": _over(one.source, 24_000)}),
-    "wide memory": (Kind.LINEAR, lambda one: {"destination": Buffer(True, 16_384).bits}),
-    "wide values": (Kind.ATTENTION, lambda one: {"third": Buffer(True, 50).bits}),
-    "wide factor": (Kind.LINEAR, lambda one: {"join": 2, "form": 0, "activation": 0, "other": Buffer(True, 50).bits}),
-    "narrow sum": (Kind.POSITIONS, lambda one: {"destination": Buffer(False, 90).bits}),
-    "narrow result": (Kind.LINEAR, lambda one: {"form": 1, "destination": Buffer(False, 90).bits}),
+    "wide memory": (Kind.LINEAR, lambda one: {"destination": RowAddress(True, 16_384).bits}),
+    "wide values": (Kind.ATTENTION, lambda one: {"third": RowAddress(True, 50).bits}),
+    "wide factor": (
+        Kind.LINEAR,
+        lambda one: {"join": 2, "form": 0, "activation": 0, "other": RowAddress(True, 50).bits},
+    ),
+    "narrow sum": (Kind.POSITIONS, lambda one: {"destination": RowAddress(False, 90).bits}),
+    "narrow result": (Kind.LINEAR, lambda one: {"form": 1, "destination": RowAddress(False, 90).bits}),
     "stream": (Kind.LINEAR, lambda one: {"beat": 1 << 30}),
     "table": (Kind.POSITIONS, lambda one: {"table": 0}),
     "no positions": (Kind.POSITIONS, lambda one: {"positions": 0}),

@@ -11,7 +11,7 @@ from ....golden.stream.instruction import Join, Kind
 from ....golden.stream.norms import Q11_16
 from ....golden.stream.values import activation_function
 from ....golden.stream.values.requantize import FORMATS, SUM
-from ....golden.stream.values.value_operation import KINDS, Operation, Settings, settings
+from ....golden.stream.values.value_operation import KINDS, OperationSettings, ValueOperation, settings
 from ....golden.stream.values.value_path import VALUES, ValuePathSpec
 from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs, whole_job
@@ -54,7 +54,7 @@ def operation(
     groups = dict.fromkeys(("source", "second", "destination"), -(-features // spec.columns))
     # factors and the inputs of activations have 24 bits
     narrow = activation or join == Join.GATE
-    drawn = Operation(
+    drawn = ValueOperation(
         kind=kind,
         activation=max(activation, 1) if kind == Kind.ACTIVATION else activation,
         join=join,
@@ -71,7 +71,7 @@ def operation(
     return _inputs(spec, rng, drawn, lengths)
 
 
-def _inputs(spec: ValuePathSpec, rng: np.random.Generator, job: Operation, lengths: list[int]) -> dict[str, Words]:
+def _inputs(spec: ValuePathSpec, rng: np.random.Generator, job: ValueOperation, lengths: list[int]) -> dict[str, Words]:
     """Words of all inputs of an operation."""
     chosen, (groups, _) = settings(job), spec.chunks(job)
     chunks = 2 * job.rows * len(groups)
@@ -98,7 +98,7 @@ def _sized(rng: np.random.Generator, least: int, most: int, shape: tuple[int, ..
     return np.where(rng.random(shape) < 0.1, rng.choice([least, most, 0], shape), values)
 
 
-def _sums(rng: np.random.Generator, job: Operation, shape: tuple[int, ...]) -> Integers:
+def _sums(rng: np.random.Generator, job: ValueOperation, shape: tuple[int, ...]) -> Integers:
     """Sums within, near and beyond the format of their results."""
     near = _sized(rng, Q8_16.minimum, Q8_16.maximum, shape) << job.fraction
     return np.where(
@@ -106,7 +106,9 @@ def _sums(rng: np.random.Generator, job: Operation, shape: tuple[int, ...]) -> I
     )
 
 
-def _operands(spec: ValuePathSpec, rng: np.random.Generator, job: Operation, chosen: Settings, chunks: int) -> Words:
+def _operands(
+    spec: ValuePathSpec, rng: np.random.Generator, job: ValueOperation, chosen: OperationSettings, chunks: int
+) -> Words:
     """First and second values of each chunk, interleaved."""
     gates = job.kind == Kind.GATE or (job.kind == Kind.LINEAR and job.join == Join.GATE)
     kinds = [0] * (not chosen.sums) + [1] * bool(chosen.joined)
@@ -121,6 +123,6 @@ def scenario(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> list[
     rows = min(spec.longest, words // 4)
     for kind, join in zip((*KINDS, Kind.LINEAR), (Join.NONE, *(Join.ADD,) * len(KINDS)), strict=True):
         inputs = operation(spec, rng, kind, spec.columns + 1, rows, join)
-        job = rows_of(inputs["operation"], Operation)[0]
+        job = rows_of(inputs["operation"], ValueOperation)[0]
         phases.append(whole_job(spec, inputs, None if kind == Kind.POSITIONS else spec.cycles(job)))
     return phases

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Mux, Signal, Value
 from ....golden.rng.pezo import PezoSpec
 from ....golden.rng.scale import ScaleSpec
 from ....golden.rng.urng import UrngSpec
-from ....golden.stream.weights.word_offsets import PER_BEAT, Kind, WordOffsetsSpec
+from ....golden.stream.weights.word_offsets import PER_BEAT, OffsetCommand, WordOffsetsSpec
 from ....hw.stream.weights.word_offsets import WORDS_AHEAD
 from ....hw.stream.weights.word_place import WordPlace
 from ...formal.checker import Checker
@@ -26,7 +26,7 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
     command, taken = checker.payload("command"), checker.moves("command")
     checker.assume(~checker.streams["command"].valid | (command.count <= _MOST))
 
-    def gains(*kinds: Kind) -> list[tuple[Value, int]]:
+    def gains(*kinds: OffsetCommand) -> list[tuple[Value, int]]:
         """Words to add to the outstanding count for commands of these kinds."""
         asks = Value.cast(0)
         for kind in kinds:
@@ -39,21 +39,21 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
         checker.balance(name, owed, [(offer, checker.moves(name), 1)], capacity)
 
     beats = _MOST * (spec.row_words // PER_BEAT)
-    balance("u", gains(Kind.PERTURB, Kind.SKIP), _MOST)
-    balance("load", gains(Kind.LOAD), beats)
-    balance("done", [(taken & (command.kind != Kind.OFFSETS), 1)], 1)
+    balance("u", gains(OffsetCommand.PERTURB, OffsetCommand.SKIP), _MOST)
+    balance("load", gains(OffsetCommand.LOAD), beats)
+    balance("done", [(taken & (command.kind != OffsetCommand.OFFSETS), 1)], 1)
     _go_down(checker)
     with checker.lemmas_end():
         _place_beats(checker)
-        balance("save", gains(Kind.SAVE), beats)
+        balance("save", gains(OffsetCommand.SAVE), beats)
         checker.handshake("save")
         walk, inside = checker.block.walk, probe_of(checker.block)
         waits = walk.walks & ~walk.issue & checker.all_ready
-        checker.passes("save_goes_on", waits & (walk.kind == Kind.SAVE), PER_BEAT)
+        checker.passes("save_goes_on", waits & (walk.kind == OffsetCommand.SAVE), PER_BEAT)
         checker.passes("drain_ends", inside.state("DRAIN") & checker.all_ready, 2 * PER_BEAT)
     with checker.lemmas_end():
-        _count_words(checker, spec, gains(Kind.OFFSETS))
-        balance("offsets", gains(Kind.OFFSETS), _MOST + WORDS_AHEAD)
+        _count_words(checker, spec, gains(OffsetCommand.OFFSETS))
+        balance("offsets", gains(OffsetCommand.OFFSETS), _MOST + WORDS_AHEAD)
         # words ahead are in free-running stages, or already collected
         checker.rule("offsets_wait", ~(waits & walk.gives) | (walk.ahead == WORDS_AHEAD))
         offered = ~inside.complete | checker.streams["offsets"].valid | inside.offers
@@ -64,10 +64,10 @@ def _go_down(checker: Checker) -> None:
     """Prove progress of the control: commands are accepted, and each issued number decreases the remaining count."""
     block, command = checker.block, checker.streams["command"]
     walk, inside = block.walk, probe_of(block)
-    checker.lemma("gives", ~walk.walks | (walk.gives == (walk.kind == Kind.OFFSETS)))
+    checker.lemma("gives", ~walk.walks | (walk.gives == (walk.kind == OffsetCommand.OFFSETS)))
     checker.lemma("word_ends", ~walk.walks | (walk.word_ends == (walk.numbers_left == 0)))
     place = parts_of(block).place
-    finds = command.valid & (command.payload.kind == Kind.OFFSETS) & ~place.found
+    finds = command.valid & (command.payload.kind == OffsetCommand.OFFSETS) & ~place.found
     checker.passes("place_found", finds, WordPlace.CYCLES + 1)
     checker.takes("command", inside.state("IDLE") & ~finds)
     checker.rule("done_offered", ~inside.state("DONE") | checker.streams["done"].valid)
@@ -83,12 +83,12 @@ def _place_beats(checker: Checker) -> None:
     walk, inside, command = checker.block.walk, probe_of(checker.block), checker.streams["command"]
     place = parts_of(checker.block).place
     step = probe_of(place).step
-    asks = command.valid & (command.payload.kind == Kind.OFFSETS)
+    asks = command.valid & (command.payload.kind == OffsetCommand.OFFSETS)
     checker.lemma("place", Mux(step == 0, (place.row == 0) & (place.turned == 0), asks))
     checker.lemma("rows", ~walk.walks | walk.gives | ((walk.turned == 0) & (walk.row + walk.left <= _MOST)))
     checker.lemma("wraps", walk.gives | ~walk.walks | (walk.numbers_left != 0) | ~inside.wraps)
     number, offered = inside.number, checker.streams["save"].valid
-    saves, on_way = walk.kind == Kind.SAVE, inside.inside[:2]
+    saves, on_way = walk.kind == OffsetCommand.SAVE, inside.inside[:2]
     places = (number + on_way[0] + on_way[1])[:2]
     checker.lemma("beat", Mux(saves, places == walk.column[:2], (number == 0) & ~offered & ~walk.saving))
     checker.lemma("beat_offered", ~offered | ((number == 0) & ~on_way.any() & (walk.column[:2] == 0)))

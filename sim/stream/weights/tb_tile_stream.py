@@ -7,7 +7,7 @@ import numpy as np
 from ....golden.block import Words
 from ....golden.rng.perturbation import cycles_of
 from ....golden.stream.frozen_base import BLOCK
-from ....golden.stream.weights.tensor_sequencer import BEAT_NUMBER, CorrectionReads, Reads, words_of
+from ....golden.stream.weights.tensor_sequencer import BEAT_NUMBER, CorrectionReads, TensorReads, words_of
 from ....golden.stream.weights.tile_dequant import MATRICES, TensorKind
 from ....golden.stream.weights.tile_stream import BEAT_CORRECTIONS, TileStreamSpec
 from ...phase import Phase
@@ -15,7 +15,7 @@ from ...stimulus import two_jobs
 from .tb_tile_dequant import random_beats
 
 
-def random_reads(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> Reads:
+def random_reads(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> TensorReads:
     """Beats of a random tensor: a vector near a burst's length, some matrix records, or about `most` beats."""
     kind = TensorKind(int(rng.integers(len(TensorKind))))
     if kind in MATRICES:
@@ -29,7 +29,7 @@ def random_reads(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> R
         blocks = int(rng.integers(1, 1 << 16))
         beats = int(rng.choice([1, 2, spec.burst, *rng.integers(1, (3 * spec.burst, max(2, most)))]))
     tiles = int(rng.integers(1, BLOCK // spec.lanes, endpoint=True))
-    return Reads(_first_beat(rng, spec.burst), beats, kind, blocks, tiles, int(rng.integers(1 << 16)))
+    return TensorReads(_first_beat(rng, spec.burst), beats, kind, blocks, tiles, int(rng.integers(1 << 16)))
 
 
 def _first_beat(rng: np.random.Generator, burst: int) -> int:
@@ -40,7 +40,7 @@ def _first_beat(rng: np.random.Generator, burst: int) -> int:
 
 def stimulus(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
     """Tensors of `words` beats, and lists of sensitive weights with half as many weights."""
-    reads, lists = list[Reads](), list[CorrectionReads]()
+    reads, lists = list[TensorReads](), list[CorrectionReads]()
     while sum(read.beats for read in reads) < words:
         reads.append(random_reads(spec, rng, words))
     most = 2 * BEAT_CORRECTIONS * spec.correction_burst

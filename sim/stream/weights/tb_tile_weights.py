@@ -9,7 +9,7 @@ import numpy as np
 from ....golden.block import Words, joined
 from ....golden.stream.frozen_base import BLOCK, WEIGHT
 from ....golden.stream.weights.tile_dequant import MATRICES, TensorKind
-from ....golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, OffsetKind, Operation, TileWeightsSpec
+from ....golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, OffsetKind, TensorOperation, TileWeightsSpec
 from ...phase import Phase
 from ...stimulus import whole_job
 from .tb_tile_dequant import random_beats, random_beats_of
@@ -20,7 +20,7 @@ _DENSITIES = ("none", "few", "many", "all", "wrong")
 
 
 def tensor(
-    spec: TileWeightsSpec, rng: np.random.Generator, operation: Operation, density: str = "none", error: float = 0
+    spec: TileWeightsSpec, rng: np.random.Generator, operation: TensorOperation, density: str = "none", error: float = 0
 ) -> dict[str, Words]:
     """Words of a tensor, with corrections of a given density."""
     corrections = _corrections(spec, rng, operation, density)
@@ -44,7 +44,7 @@ def tensor(
     }
 
 
-def _corrections(spec: TileWeightsSpec, rng: np.random.Generator, operation: Operation, density: str) -> Words:
+def _corrections(spec: TileWeightsSpec, rng: np.random.Generator, operation: TensorOperation, density: str) -> Words:
     size = spec.tiles(operation) * spec.weights if operation.matrix else 0
     rate = {"none": 0.0, "few": 2 / spec.weights, "many": 0.2, "all": 1.0, "wrong": 4 / spec.weights}[density]
     place = np.flatnonzero(rng.random(size) < rate)
@@ -66,7 +66,7 @@ def random_tensor(spec: TileWeightsSpec, rng: np.random.Generator) -> dict[str, 
     offsets = OffsetKind(rng.choice(_MATRIX if kind in MATRICES else _VECTOR))
     density = str(rng.choice(_DENSITIES, p=[0.3, 0.25, 0.15, 0.05, 0.25])) if kind in MATRICES else "none"
     beats = random_beats_of(spec.dequant, rng, kind)
-    operation = Operation(*beats, offsets, first=int(rng.integers(spec.numbers)))
+    operation = TensorOperation(*beats, offsets, first=int(rng.integers(spec.numbers)))
     return tensor(spec, rng, operation, density, rng.choice([0, 0.01]))
 
 
@@ -77,13 +77,13 @@ def scenario(spec: TileWeightsSpec, rng: np.random.Generator, words: int) -> lis
         for number, offsets in enumerate(_MATRIX if kind in MATRICES else _VECTOR):
             beats = random_beats_of(spec.dequant, rng, kind)
             density = _DENSITIES[(2 * kind + number) % len(_DENSITIES)]
-            first.append(tensor(spec, rng, Operation(*beats, offsets), density))
+            first.append(tensor(spec, rng, TensorOperation(*beats, offsets), density))
     second: list[dict[str, Words]] = []
     while sum(len(words_of["beats"]["data"]) for words_of in second) < words:
         second.append(random_tensor(spec, rng))
     parts = [joined(first), joined(second)]
     records = max(words * spec.lanes // (BLOCK * spec.width), 1)
-    matrix = Operation(TensorKind.NF4, records, records, BLOCK // spec.lanes, OffsetKind.TILES)
+    matrix = TensorOperation(TensorKind.NF4, records, records, BLOCK // spec.lanes, OffsetKind.TILES)
     parts.append(tensor(spec, rng, matrix))
     phases = [whole_job(spec, part, reset=not number) for number, part in enumerate(parts)]
     cycles = spec.latency + len(phases[-1].expected["w"]["side"])

@@ -8,12 +8,21 @@ import numpy as np
 
 from ....golden.block import Words, joined
 from ....golden.fixed import Integers
-from ....golden.stream.weights.word_offsets import MOST_FRACTION, PER_BEAT, WORD, Kind, WordOffsetsSpec
+from ....golden.stream.weights.word_offsets import MOST_FRACTION, PER_BEAT, WORD, OffsetCommand, WordOffsetsSpec
 from ....golden.zo.coefficient import COEFFICIENT
 from ....golden.zo.deltas import DELTA
 from ...phase import Phase
 
-_ANY = (Kind.OFFSETS, Kind.OFFSETS, Kind.OFFSETS, Kind.UPDATE, Kind.PERTURB, Kind.SKIP, Kind.SAVE, Kind.LOAD)
+_ANY = (
+    OffsetCommand.OFFSETS,
+    OffsetCommand.OFFSETS,
+    OffsetCommand.OFFSETS,
+    OffsetCommand.UPDATE,
+    OffsetCommand.PERTURB,
+    OffsetCommand.SKIP,
+    OffsetCommand.SAVE,
+    OffsetCommand.LOAD,
+)
 _WALK_ROWS = 48
 """Row count up to which whole-table commands are as frequent as offsets; longer ones are rarer."""
 
@@ -34,7 +43,7 @@ class _Job:
         # half of a last place, for a fraction with a few last places within an offset's range
         self.tie = DELTA.fraction - 1 - int(self.rng.integers(MOST_FRACTION, endpoint=True))
 
-    def add(self, kind: Kind, count: int, table: int, **settings: int) -> None:
+    def add(self, kind: OffsetCommand, count: int, table: int, **settings: int) -> None:
         """Add a command; fields without meaning for its kind are random."""
         rng = self.rng
         fields = {
@@ -47,9 +56,9 @@ class _Job:
             "table": table,
         }
         self.commands.append(fields | settings)
-        if kind in (Kind.PERTURB, Kind.SKIP):
+        if kind in (OffsetCommand.PERTURB, OffsetCommand.SKIP):
             self.drawn += count
-        elif kind is Kind.LOAD:
+        elif kind is OffsetCommand.LOAD:
             self.images.append(self._image(count))
 
     def _factor(self) -> int:
@@ -75,7 +84,7 @@ class _Job:
         row = int(rng.integers(times if self.rows == times else self.rows - min(count, self.rows) + 1))
         passes = int(rng.choice([0, 1, int(rng.integers(self.spec.n * 2)), int(rng.integers(WORD.maximum // times))]))
         fraction = int(rng.choice([DELTA.fraction - 1 - self.tie, int(rng.integers(MOST_FRACTION, endpoint=True))]))
-        self.add(Kind.OFFSETS, count, table, word=passes * times + row, fraction=fraction)
+        self.add(OffsetCommand.OFFSETS, count, table, word=passes * times + row, fraction=fraction)
 
     def inputs(self) -> dict[str, Words]:
         """Words of the block's inputs."""
@@ -96,11 +105,11 @@ def stimulus(spec: WordOffsetsSpec, rng: np.random.Generator, words: int, all_ro
     rows = spec.times if all_rows else int(rng.integers(1, min(spec.times, 12), endpoint=True))
     job = _Job(spec, rng, rows)
     for table in range(spec.tables):
-        job.add(Kind(int(rng.choice([Kind.CLEAR, Kind.LOAD]))), rows, table)
-        job.add(Kind.PERTURB, rows, table)
-    while sum(command["count"] for command in job.commands if command["kind"] == Kind.OFFSETS) < words:
-        kind, table = Kind(int(rng.choice(_ANY))), int(rng.integers(spec.tables))
-        if kind is Kind.OFFSETS:
+        job.add(OffsetCommand(int(rng.choice([OffsetCommand.CLEAR, OffsetCommand.LOAD]))), rows, table)
+        job.add(OffsetCommand.PERTURB, rows, table)
+    while sum(command["count"] for command in job.commands if command["kind"] == OffsetCommand.OFFSETS) < words:
+        kind, table = OffsetCommand(int(rng.choice(_ANY))), int(rng.integers(spec.tables))
+        if kind is OffsetCommand.OFFSETS:
             job.offsets(table, max(words // 8, 1))
         elif rng.random() < _WALK_ROWS / rows:
             job.add(kind, int(rng.integers(0, rows, endpoint=True)), table)
@@ -111,7 +120,7 @@ def scenario(spec: WordOffsetsSpec, rng: np.random.Generator, words: int) -> lis
     """Two jobs with few rows, a job with all rows, and a request of words with exact cycles."""
     jobs = [stimulus(spec, rng, max(words // 8, 8), rows) for rows in (False, False, True)]
     request = _Job(spec, rng, spec.times)
-    request.add(Kind.OFFSETS, count := max(words // 16, 4), 0)
+    request.add(OffsetCommand.OFFSETS, count := max(words // 16, 4), 0)
     jobs.append(request.inputs())
     phases: list[Phase] = []
     counts = dict.fromkeys(("offsets", "save", "done"), 0)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fabtune.golden.fixed import Format
-from fabtune.golden.stream.functions import TABLES, PiecewiseLinear
+from fabtune.golden.stream.functions import TABLES, SegmentTable
 from fabtune.golden.stream.pwl_memory import FunctionMemory
 
 # starts at 1.2, beyond an unsigned format without integer bits
-BEYOND = PiecewiseLinear(lambda m: 1.2 / m, 1.0, 20, 64, 14, Format(2, 20), Format(2, 16), Format(0, 17, signed=False))
+BEYOND = SegmentTable(lambda m: 1.2 / m, 1.0, 20, 64, 14, Format(2, 20), Format(2, 16), Format(0, 17, signed=False))
 
 
 def read(memory, number, arguments):

@@ -12,7 +12,7 @@ from fabtune.golden.cores.zostream.registers import CORE, Command, Error
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
 from fabtune.golden.errors import UserError
 from fabtune.golden.stream.frozen_base import frozen_base
-from fabtune.golden.stream.instruction import Buffer
+from fabtune.golden.stream.instruction import RowAddress
 from fabtune.golden.stream.machine.images import StreamImages
 from fabtune.golden.stream.machine.layout import HEADER_BEATS, digest
 from fabtune.golden.stream.transformer_model import TransformerModel
@@ -250,7 +250,7 @@ WRONG_IMAGES = {
         "operation 4 of 5: the logits are those of the last operation",
     ),
     "inputs": (
-        lambda: changed_program(inputs=Buffer(False, 40).bits),
+        lambda: changed_program(inputs=RowAddress(False, 40).bits),
         "own has inputs up to row .*: the memory has 2048",
     ),
     "nothing tuned": (lambda: changed_program(words=0), "operation 0 of 6: word = 0 and .* words are outside 0"),

@@ -8,8 +8,8 @@ from fabtune.golden.cores.zostream.memory_trace import MemoryTrace, MemoryTraceL
 from fabtune.golden.cores.zostream.pass_memory import passes_of
 from fabtune.golden.cores.zostream.random_network import random_images, random_sentences
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
-from fabtune.golden.stream.instruction import Buffer
-from fabtune.golden.stream.machine.schedule import Schedule
+from fabtune.golden.stream.instruction import RowAddress
+from fabtune.golden.stream.machine.schedule import TransformerSchedule
 
 SPEC = ZostreamSpec(**ZostreamSpec.presets["tiny"])
 LAYOUT = MemoryTraceLayout(SPEC.engine.chunks)
@@ -22,14 +22,14 @@ def written(images, sentences, sides):
     parts = np.split(rows, np.cumsum(lengths)[:-1])
     narrow = np.zeros((chunks.rows, chunks.lanes), np.int32)
     wide = np.zeros((chunks.wide_rows, chunks.columns), np.int32)
-    steps = Schedule(model.transformer, SPEC.lanes, SPEC.columns).steps
+    steps = TransformerSchedule(model.transformer, SPEC.lanes, SPEC.columns).steps
     found = []
     for some in passes_of(lengths, program.capacity):
         given, own = np.concatenate([parts[one] for one in some]), tuple(lengths[one] for one in some)
         outputs = [model.transformer.run(side, given, own, model.product)[0] for side in sides]
         for step, one in zip(steps, program.instructions, strict=True):
             values = np.concatenate([side[step.result] for side in outputs])
-            buffer = Buffer.of(one.destination)
+            buffer = RowAddress.of(one.destination)
             memory = wide if buffer.wide else narrow
             width = memory.shape[1]
             for line in range(-(-one.outputs // width)):
@@ -52,7 +52,7 @@ def test_the_first_value_that_differs_is_named(kind):
     assert traced.shape[1] == LAYOUT.beats * BEAT
     assert MemoryTrace(images, LAYOUT, traced).first_difference(sentences, sides) is None
     # a later golden parameter is changed: the trace names its operation
-    steps = Schedule(model.transformer, SPEC.lanes, SPEC.columns).steps
+    steps = TransformerSchedule(model.transformer, SPEC.lanes, SPEC.columns).steps
     step = next(one for one in steps[len(steps) // 2 :] if (one.number, "weight") in model.frozen)
     changed = [dict(one) for one in sides]
     changed[1][step.number, "weight"] = changed[1][step.number, "weight"] + (1 << 12)
@@ -62,7 +62,7 @@ def test_the_first_value_that_differs_is_named(kind):
     # a memory value is changed: the trace names its token
     lengths = model.lengths(sentences)
     row = 2 * sum(lengths[: len(passes_of(lengths, program.capacity)[0])]) - 1
-    buffer = Buffer.of(program.instructions[0].destination)
+    buffer = RowAddress.of(program.instructions[0].destination)
     if kind != "perceptron":
         memory = traced[0].view(np.int32)
         first = LAYOUT.narrow_chunks * LAYOUT.chunks.columns if buffer.wide else 0

@@ -5,7 +5,7 @@ import numpy as np
 from fabtune.golden.fixed import Q8_16, Narrower, divided
 from fabtune.golden.stream.attention import Q6_12, ROTATION, Attention, causal
 from fabtune.golden.stream.functions import ACTIVATIONS as FUNCTIONS
-from fabtune.golden.stream.instruction import ACTIVATIONS, POOLS, Buffer, Join, Kind, shifted_format
+from fabtune.golden.stream.instruction import ACTIVATIONS, POOLS, Join, Kind, RowAddress, shifted_format
 from fabtune.golden.stream.machine.layout import vector_beats
 from fabtune.golden.stream.norms import NORMALISED, Q11_16, Norm, unit_rows
 from fabtune.golden.stream.values.requantize import FORMATS
@@ -32,14 +32,14 @@ class Machine:
 
     def write(self, buffer, values):
         """Write values into rows: each row lists all tokens' values, up to the memory's width."""
-        wide, first = Buffer.of(buffer)
+        wide, first = RowAddress.of(buffer)
         width = self.width(wide)
         padded = np.pad(values, ((0, 0), (0, -values.shape[1] % width)))
         for row in range(padded.shape[1] // width):
             self.rows[wide, first + row] = padded[:, row * width : (row + 1) * width]
 
     def read(self, buffer, features):
-        wide, first = Buffer.of(buffer)
+        wide, first = RowAddress.of(buffer)
         count = -(-features // self.width(wide))
         return np.concatenate([self.rows[wide, first + row] for row in range(count)], axis=1)[:, :features]
 

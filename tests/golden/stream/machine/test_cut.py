@@ -11,7 +11,7 @@ from fabtune.golden.stream.instruction import NO_WORD
 from fabtune.golden.stream.machine.layout import HEADER_BEATS, digest
 from fabtune.golden.stream.machine.limits import Reason
 from fabtune.golden.stream.machine.program import ProgramError, decode_program, program_of
-from fabtune.golden.stream.machine.schedule import Schedule
+from fabtune.golden.stream.machine.schedule import TransformerSchedule
 from fabtune.golden.stream.transformer_model import TransformerModel
 from tests.golden.stream.machine.program_machine import Machine
 from tests.golden.stream.machine.test_layout import made
@@ -88,7 +88,7 @@ def test_a_cut_where_more_than_one_value_passes_is_refused():
     transformer = made(*own("encoder"), SMALL)[0].transformer
     wrong = next(cut for cut in range(1, len(transformer.network.operations)) if cut not in transformer.network.cuts)
     with pytest.raises(UserError, match=rf"is no place for a cut \({wrong}\)"):
-        Schedule(transformer, 16, 4, wrong)
+        TransformerSchedule(transformer, 16, 4, wrong)
 
 
 @pytest.mark.parametrize(

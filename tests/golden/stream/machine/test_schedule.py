@@ -3,7 +3,7 @@
 import pytest
 
 from fabtune.golden.stream.machine.cost_model import on_paper
-from fabtune.golden.stream.machine.schedule import Schedule
+from fabtune.golden.stream.machine.schedule import TransformerSchedule
 from fabtune.golden.transformer.blocks import Activation, Gate, Residual
 from fabtune.golden.transformer.builder import INPUTS
 from tests.own_transformers import NETWORKS
@@ -12,7 +12,7 @@ from tests.stream_networks import connected, decoder, encoder
 
 def test_rows_of_minilm_are_those_of_the_design():
     """Inputs 12 and queries, keys, values 36; inputs 12 and hidden 48; sums of 384 values in rows of 16."""
-    schedule = Schedule(on_paper(encoder("minilm", 6)))
+    schedule = TransformerSchedule(on_paper(encoder("minilm", 6)))
     assert (schedule.rows, schedule.wide_rows) == (12 + 48, 24)
     attention = next(step for step in schedule.steps if len(step.reads) == 3)
     queries, keys, values = (schedule.places[read] for read in attention.reads)
@@ -22,7 +22,7 @@ def test_rows_of_minilm_are_those_of_the_design():
 
 def test_a_decoder_keeps_its_residual_in_the_wide_memory():
     """SmolLM2: 18 rows of a norm and 48 hidden, the gate's product over the activation's result; residual 36."""
-    schedule = Schedule(on_paper(decoder("smollm2-135m")))
+    schedule = TransformerSchedule(on_paper(decoder("smollm2-135m")))
     assert (schedule.rows, schedule.wide_rows) == (18 + 48, 36)
     gates = [
         step for step in schedule.steps if step.joined is not None and isinstance(_of(schedule, step.joined), Gate)
@@ -32,11 +32,11 @@ def test_a_decoder_keeps_its_residual_in_the_wide_memory():
 
 
 def test_fully_connected_layers_take_two_buffers():
-    assert Schedule(on_paper(connected(784, 4096, 4096, 10))).rows == 128 + 128
+    assert TransformerSchedule(on_paper(connected(784, 4096, 4096, 10))).rows == 128 + 128
 
 
 def test_operations_behind_a_linear_layer_are_one_step_with_it():
-    schedule = Schedule(on_paper(encoder("minilm", 6)))
+    schedule = TransformerSchedule(on_paper(encoder("minilm", 6)))
     network = schedule.transformer.network
     alone = [type(network.operations[step.number]) for step in schedule.steps]
     assert Activation not in alone
@@ -48,7 +48,7 @@ def test_operations_behind_a_linear_layer_are_one_step_with_it():
 @pytest.mark.parametrize("name", NETWORKS)
 def test_nothing_that_is_read_later_is_overwritten(name):
     """Execute the steps on a memory of rows: each read finds the value written last."""
-    schedule = Schedule(on_paper(NETWORKS[name]()[0]), 16, 4)
+    schedule = TransformerSchedule(on_paper(NETWORKS[name]()[0]), 16, 4)
     rows = {}
 
     def written(value):

@@ -6,13 +6,13 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.stream.machine.core_size import DEFAULT_SIZE
-from fabtune.golden.stream.memory.chunks import Chunk, ChunkLayout, Place
+from fabtune.golden.stream.memory.chunks import Chunk, ChunkLayout, ValueAddress
 
 LAYOUT = ChunkLayout(lanes=16, columns=4, rows=1000, wide_rows=300)
 
 
 def test_narrow_chunks_share_a_row():
-    assert [LAYOUT.chunk(Place(False, 200), group, 3, 10) for group in (0, 1, 3, 4, 9)] == [
+    assert [LAYOUT.chunk(ValueAddress(False, 200), group, 3, 10) for group in (0, 1, 3, 4, 9)] == [
         Chunk(False, 203, 0),
         Chunk(False, 203, 1),
         Chunk(False, 203, 3),
@@ -22,7 +22,7 @@ def test_narrow_chunks_share_a_row():
 
 
 def test_a_wide_row_is_a_chunk():
-    place = Place(True, 20)
+    place = ValueAddress(True, 20)
     assert [LAYOUT.chunk(place, group, 9, 10) for group in (0, 1, 5)] == [
         Chunk(True, address, 0) for address in (29, 39, 79)
     ]
@@ -30,7 +30,7 @@ def test_a_wide_row_is_a_chunk():
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_no_two_chunks_are_in_one_place(wide):
-    found = [LAYOUT.chunk(Place(wide, 7), group, row, 10) for group, row in product(range(9), range(10))]
+    found = [LAYOUT.chunk(ValueAddress(wide, 7), group, row, 10) for group, row in product(range(9), range(10))]
     assert len(set(found)) == len(found)
 
 

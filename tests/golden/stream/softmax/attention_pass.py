@@ -6,7 +6,7 @@ from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.stream.array.array_path import TileKind
 from fabtune.golden.stream.array.stationary_load import StationaryLoadSpec
 from fabtune.golden.stream.attention import Q6_12, Attention, causal
-from fabtune.golden.stream.instruction import Buffer, Instruction, Kind, shifted_format
+from fabtune.golden.stream.instruction import Instruction, Kind, RowAddress, shifted_format
 from fabtune.golden.stream.softmax.attention_sequencer import Sentence, attention_operation
 
 MANY = 1 << 40
@@ -23,7 +23,7 @@ class Pass:
         self.stride = int(starts[-1]) + 1
         self.rows = [-(-count * width // spec.lanes) for count in (heads, key_heads, key_heads, heads)]
         firsts = np.cumsum([3, *self.rows])[:4].tolist()
-        buffers = (Buffer(False, first).bits for first in firsts)
+        buffers = (RowAddress(False, first).bits for first in firsts)
         names = ("source", "second", "third", "destination", "source_shift", "second_shift", "third_shift")
         fields = dict(zip((*names, "result_shift"), (*buffers, *shifts), strict=True))
         sizes = {"heads": heads, "key_heads": key_heads, "width": width, "causal": causal}

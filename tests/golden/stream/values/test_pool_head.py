@@ -6,8 +6,8 @@ import pytest
 from fabtune.golden.block import joined
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Narrower, divided
-from fabtune.golden.stream.instruction import POOLS, Buffer, Instruction, Kind
-from fabtune.golden.stream.memory.chunks import Place
+from fabtune.golden.stream.instruction import POOLS, Instruction, Kind, RowAddress
+from fabtune.golden.stream.memory.chunks import ValueAddress
 from fabtune.golden.stream.norms import unit_rows
 from fabtune.golden.stream.values.chunk_unit import chunks_of
 from fabtune.golden.stream.values.pool_head import KINDS, PoolHeadSpec, pool_operation
@@ -67,11 +67,11 @@ def sentences_of(chunks):
 def test_pools_are_those_of_the_transformer(pool, over):
     rng, features, memory = np.random.default_rng(1), 10, Memory()
     values = rng.integers(-5, 5, (18, features)) << rng.integers(0, 20, features)
-    source = Place(False, 2 * CAPACITY)
+    source = ValueAddress(False, 2 * CAPACITY)
     memory.put(source, values)
-    target = source if over else Place(True, 0)
-    one = Instruction(Kind.POOL, pool=POOLS.index(pool), inputs=features, source=Buffer(False, 2).bits)
-    one = Instruction(**vars(one) | {"destination": Buffer(target.wide, target.base // CAPACITY).bits})
+    target = source if over else ValueAddress(True, 0)
+    one = Instruction(Kind.POOL, pool=POOLS.index(pool), inputs=features, source=RowAddress(False, 2).bits)
+    one = Instruction(**vars(one) | {"destination": RowAddress(target.wide, target.base // CAPACITY).bits})
     memory.run(pool_operation(one, CAPACITY, 6), sentences_of(3))
     own = np.split(values, np.cumsum(LENGTHS * 2)[:-1])
     expected = {
@@ -84,7 +84,7 @@ def test_pools_are_those_of_the_transformer(pool, over):
 
 def test_a_pool_in_place_reads_nothing_that_it_wrote():
     memory, before, at = Memory(), set(), 0
-    memory.put(Place(False, 0), np.arange(18 * 12).reshape(18, 12))
+    memory.put(ValueAddress(False, 0), np.arange(18 * 12).reshape(18, 12))
     fields = {"kind": KINDS.index("mean"), "features": 12, "rows": 6, "stride": CAPACITY}
     fields |= {"source_wide": 0, "source": 0, "destination_wide": 0, "destination": 0}
     reads, written = memory.run(fields, sentences_of(3))
@@ -97,7 +97,7 @@ def test_a_pool_in_place_reads_nothing_that_it_wrote():
 
 @pytest.mark.parametrize("features", [10, 4, 1])
 def test_rows_have_unit_length(features):
-    rng, memory, place = np.random.default_rng(2), Memory(), Place(False, 0)
+    rng, memory, place = np.random.default_rng(2), Memory(), ValueAddress(False, 0)
     values = rng.integers(-(1 << 23), 1 << 23, (7, features)) >> np.arange(0, 28, 4)[:, None]
     values[6] = 0
     memory.put(place, values)

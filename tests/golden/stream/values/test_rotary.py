@@ -7,8 +7,8 @@ from fabtune.golden.block import joined
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16, Narrower
 from fabtune.golden.stream.attention import Q6_12, rotated, rotations
-from fabtune.golden.stream.instruction import Buffer, Instruction, Kind
-from fabtune.golden.stream.memory.chunks import Place
+from fabtune.golden.stream.instruction import Instruction, Kind, RowAddress
+from fabtune.golden.stream.memory.chunks import ValueAddress
 from fabtune.golden.stream.values.rotary import RotarySpec, rotary_operation
 
 SPEC = RotarySpec(lanes=16, columns=8, rows=512, wide_rows=64, sums=32, width=32)
@@ -47,7 +47,7 @@ def test_heads_are_turned_as_the_transformer_turns_them(heads, key_heads, width)
     rng, tokens = np.random.default_rng(1), 2 * sum(LENGTHS)
     queries = rng.integers(Q8_16.minimum, Q8_16.maximum, (tokens, heads * width))
     keys = rng.integers(Q6_12.minimum, Q6_12.maximum, (tokens, key_heads * width))
-    places = {"source": Buffer(False, 3).bits, "second": Buffer(False, 9).bits}
+    places = {"source": RowAddress(False, 3).bits, "second": RowAddress(False, 9).bits}
     one = Instruction(Kind.ATTENTION, rotary=1, heads=heads, key_heads=key_heads, width=width, **places)
     words, rows = words_of(one, queries, keys)
     found, counted = SPEC.run(words, 1 << 20), Narrower()
@@ -60,7 +60,7 @@ def test_heads_are_turned_as_the_transformer_turns_them(heads, key_heads, width)
         assert (found["write"][name] == found["operands_read"][name]).all()
     groups = heads * width // SPEC.columns, key_heads * width // SPEC.columns
     own = [
-        (Place(False, first * CAPACITY), group)
+        (ValueAddress(False, first * CAPACITY), group)
         for first, count in zip((3, 9), groups, strict=True)
         for group in range(count)
     ]

@@ -14,7 +14,7 @@ from fabtune.golden.stream.instruction import Kind, shifted_format
 from fabtune.golden.stream.machine.core_size import CoreSize
 from fabtune.golden.stream.machine.layout import HEADER_BEATS
 from fabtune.golden.stream.machine.program import program_of
-from fabtune.golden.stream.values.value_operation import KINDS, Operation, operation_of, settings
+from fabtune.golden.stream.values.value_operation import KINDS, ValueOperation, operation_of, settings
 from fabtune.golden.stream.values.value_path import VALUES, ValuePathSpec
 from fabtune.golden.transformer.blocks import PoolTokens, UnitLength
 from fabtune.golden.transformer.builder import INPUTS, TransformerBuilder
@@ -217,7 +217,7 @@ def test_limits(settings, message):
 def test_more_rows_than_there_is_room_for_are_refused():
     spec = ValuePathSpec()
     for kind, field in ((Kind.ACTIVATION, "rows"), (Kind.POSITIONS, "longest")):
-        one = Operation(kind=kind, features=spec.columns, **{field: spec.longest + 1})
+        one = ValueOperation(kind=kind, features=spec.columns, **{field: spec.longest + 1})
         inputs = {
             name: {each.name: np.zeros((0, each.lanes), np.int64) for each in port.fields}
             for name, port in spec.streams().items()

@@ -15,8 +15,7 @@ from fabtune.golden.stream.machine.program import program_of
 from fabtune.golden.stream.transformer_model import TransformerModel, everything
 from fabtune.golden.stream.weights.tensor_sequencer import PassInstruction, Request, TensorSequencerSpec, words_of
 from fabtune.golden.stream.weights.tile_weights import OffsetKind
-from fabtune.golden.stream.weights.word_offsets import Kind as CommandKind
-from fabtune.golden.stream.weights.word_offsets import WordOffsetsSpec
+from fabtune.golden.stream.weights.word_offsets import OffsetCommand, WordOffsetsSpec
 from fabtune.golden.stream.words import tile_places
 from fabtune.golden.zo.deltas import Deltas, PerturbationTable
 from tests.golden.stream.weights.test_word_offsets import Commands, large
@@ -86,7 +85,7 @@ def brought(case, spec, longest):
     commands.perturb(POSITION, commands.spec.times, factor=EPS)
     for row in joined_columns(found["offsets"], *Request._fields[:-1]):
         fields = dict(zip(Request._fields, row, strict=False))
-        commands.add(CommandKind.OFFSETS, fields.pop("words"), **fields)
+        commands.add(OffsetCommand.OFFSETS, fields.pop("words"), **fields)
     inputs = {
         "operation": found["tensors"],
         "beats": {"data": data & 0xFFFF_FFFF, "error": np.zeros((len(data), 1), np.int64)},

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from fabtune.golden.errors import UserError
-from fabtune.golden.stream.weights.tensor_sequencer import Reads
+from fabtune.golden.stream.weights.tensor_sequencer import TensorReads
 from fabtune.golden.stream.weights.tile_dequant import TensorKind
 from fabtune.golden.stream.weights.tile_stream import TileStreamSpec
-from fabtune.golden.stream.weights.tile_weights import Operation, TileWeightsSpec
+from fabtune.golden.stream.weights.tile_weights import TensorOperation, TileWeightsSpec
 
 
 @pytest.mark.parametrize("kind", [TensorKind.NF4, TensorKind.MATRIX])
@@ -15,7 +15,7 @@ from fabtune.golden.stream.weights.tile_weights import Operation, TileWeightsSpe
 def test_a_beats_tile_is_that_which_its_error_marks(lanes, kind):
     """A matrix whose output groups end within a record."""
     weights = TileWeightsSpec(lanes=lanes, columns=4)
-    operation = Operation(*weights.dequant.beats_of(kind, (7, 64 + lanes)))
+    operation = TensorOperation(*weights.dequant.beats_of(kind, (7, 64 + lanes)))
     beats = weights.needs(operation)["beats"]
     found = []
     for beat in range(beats):
@@ -32,7 +32,9 @@ def test_a_beats_tile_is_that_which_its_error_marks(lanes, kind):
         )["w"]
         wrong = made["tile"][made["error"] == 1]
         found.append(wrong[0] if len(wrong) else weights.tiles(operation))
-    own = TileStreamSpec(lanes=lanes, columns=4).tiles(Reads(0, beats, kind, operation.blocks, operation.tiles, 0))
+    own = TileStreamSpec(lanes=lanes, columns=4).tiles(
+        TensorReads(0, beats, kind, operation.blocks, operation.tiles, 0)
+    )
     assert own.tolist() == found
     assert len(set(found)) >= weights.tiles(operation)
 
@@ -46,7 +48,9 @@ def test_reads_end_at_multiples_of_a_burst():
         {
             "reads": {
                 name: np.array([[first], [second]])
-                for name, first, second in zip(Reads._fields, (62, 70, 3, 1, 1, 5), (1000, 3, 2, 1, 1, 6), strict=True)
+                for name, first, second in zip(
+                    TensorReads._fields, (62, 70, 3, 1, 1, 5), (1000, 3, 2, 1, 1, 6), strict=True
+                )
             },
             "base": {"beat": np.array([[1 << 20], [1 << 20]])},
             "fetched": {"data": data},

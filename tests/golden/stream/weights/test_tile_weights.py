@@ -11,7 +11,7 @@ from fabtune.golden.stream.machine.core_size import CoreSize
 from fabtune.golden.stream.machine.layout import HEADER_BEATS, StreamLayout
 from fabtune.golden.stream.transformer_model import TransformerModel, everything
 from fabtune.golden.stream.weights.tile_dequant import TensorKind
-from fabtune.golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, OffsetKind, Operation, TileWeightsSpec
+from fabtune.golden.stream.weights.tile_weights import OFFSET, TILE_OFFSET, OffsetKind, TensorOperation, TileWeightsSpec
 from fabtune.golden.stream.words import tile_places
 from fabtune.golden.zo.deltas import DELTA
 from tests.own_transformers import NETWORKS
@@ -73,12 +73,12 @@ class Stream:
             return self.rows(beats, words, shape)
         own = self.spec.dequant.beats_of(kind, shape)
         if name[1] != "weight":
-            found = self.run(Operation(*own, tuned), beats, words)["v"]
+            found = self.run(TensorOperation(*own, tuned), beats, words)["v"]
             return [found[side].reshape(-1)[: shape[0]] for side in SIDES]
         corrections = self.corrections.get(name)
         if corrections:
             tuned = OffsetKind.CORRECTIONS if len(words[0]) else OffsetKind.NONE
-        operation = Operation(*own, tuned, len(corrections[0]) if corrections else 0)
+        operation = TensorOperation(*own, tuned, len(corrections[0]) if corrections else 0)
         found = self.run(operation, beats, words, corrections)["w"]
         tiles = found["weight"].reshape(-1, 2, self.spec.weights)
         assert (found["tile"][:: self.spec.lanes, 0] == np.arange(len(tiles))).all()
@@ -93,7 +93,9 @@ class Stream:
         for row in range(shape[0]):
             first = row // self.spec.columns * each
             own = [side[first : first + each] for side in words]
-            operation = Operation(TensorKind.VALUES, -(-shape[1] // 4), offsets=tuned, first=row % self.spec.columns)
+            operation = TensorOperation(
+                TensorKind.VALUES, -(-shape[1] // 4), offsets=tuned, first=row % self.spec.columns
+            )
             start = beats.start + row * operation.length
             found = self.run(operation, range(start, start + operation.length), own)["v"]
             rows.append([found[side].reshape(-1)[: shape[1]] for side in SIDES])
@@ -137,7 +139,9 @@ def test_parameters_are_those_of_the_model(name, tuned):
 def one_matrix(tiles, error=(), corrections=(), spec=SMALL):
     """Tiles with code 0, some beats in error, and corrections."""
     count = -(-tiles * spec.lanes // 64)
-    operation = Operation(*spec.dequant.beats_of(TensorKind.NF4, (1, tiles * spec.lanes)), corrections=len(corrections))
+    operation = TensorOperation(
+        *spec.dequant.beats_of(TensorKind.NF4, (1, tiles * spec.lanes)), corrections=len(corrections)
+    )
     data = np.full((count * (spec.dequant.scale_beats + spec.dequant.code_beats), 4), 0x7777_7777)
     wrong = np.zeros((len(data), 1), np.int64)
     wrong[list(error)] = 1

@@ -10,7 +10,7 @@ from fabtune.golden.rng.gaussian_array import GaussianArraySpec
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
 from fabtune.golden.stream.forward import is_weight
-from fabtune.golden.stream.weights.word_offsets import Kind, WordOffsetsSpec
+from fabtune.golden.stream.weights.word_offsets import OffsetCommand, WordOffsetsSpec
 from fabtune.golden.zo.deltas import DELTA, Deltas, PerturbationTable
 from fabtune.golden.zo.job import ZerothOrderJob
 from fabtune.golden.zo.memory_layout import ZerothOrderLayout
@@ -34,11 +34,11 @@ class Commands:
 
     def perturb(self, position, count, **fields):
         self.numbers.append(position + np.arange(count))
-        self.add(Kind.PERTURB, count, **fields)
+        self.add(OffsetCommand.PERTURB, count, **fields)
 
     def load(self, image):
         self.images.append(image)
-        self.add(Kind.LOAD, len(image) * 4 // self.spec.row_words)
+        self.add(OffsetCommand.LOAD, len(image) * 4 // self.spec.row_words)
 
     def run(self):
         names = [one.name for one in self.spec.streams()["command"].fields]
@@ -54,7 +54,7 @@ def request(commands, model, eps):
     for name, place in model.order.places.items():
         fraction = model.transformer.format_of(name).fraction
         settings = {"fraction": fraction, "wide": int(not is_weight(name)), "factor": eps}
-        commands.add(Kind.OFFSETS, len(place), word=place.start, **settings)
+        commands.add(OffsetCommand.OFFSETS, len(place), word=place.start, **settings)
 
 
 def moved(model, offsets):
@@ -98,8 +98,8 @@ def test_two_steps_are_those_of_the_job(made, size, extreme):
         (slope,) = job.step(tokens, labels, rate)
         commands.perturb(position, rows, factor=job.eps)
         request(commands, model, job.eps)
-        commands.add(Kind.UPDATE, rows, factor=slope.coefficient)
-        commands.add(Kind.SAVE, rows)
+        commands.add(OffsetCommand.UPDATE, rows, factor=slope.coefficient)
+        commands.add(OffsetCommand.SAVE, rows)
         assert slope.coefficient
         images.append(layout.deltas(job.rows).image)
     found = commands.run()
@@ -125,10 +125,10 @@ def test_words_of_any_number(source):
         Commands(spec),
         [0, spec.times - 2, 12_345, (1 << 32) - 3, *rng.integers(1 << 32, size=5).tolist()],
     )
-    commands.add(Kind.CLEAR, spec.times)
+    commands.add(OffsetCommand.CLEAR, spec.times)
     commands.perturb(position, spec.times)
     for word in words:
-        commands.add(Kind.OFFSETS, 3, word=word, fraction=table.fraction, wide=1, factor=eps)
+        commands.add(OffsetCommand.OFFSETS, 3, word=word, fraction=table.fraction, wide=1, factor=eps)
     found = commands.run()["offsets"]
     drawn = np.concatenate([source.draw((position + word) % source.period, 3) for word in words])
     assert (found["plus"] == table.narrowed(drawn)).all()
@@ -140,13 +140,13 @@ def test_both_tables_are_their_own():
     commands, position = Commands(spec), [5, 900]
     deltas = [Deltas(PerturbationTable(SOURCE)) for _ in range(2)]
     for table in range(2):
-        commands.add(Kind.CLEAR, TIMES, table=table)
+        commands.add(OffsetCommand.CLEAR, TIMES, table=table)
         commands.perturb(position[table], TIMES, table=table)
     for table, coefficient in ((1, 7000), (0, -300), (1, 5)):
-        commands.add(Kind.UPDATE, TIMES, factor=coefficient, table=table)
+        commands.add(OffsetCommand.UPDATE, TIMES, factor=coefficient, table=table)
         deltas[table].add(position[table], coefficient)
     for table in range(2):
-        commands.add(Kind.SAVE, TIMES, table=table)
+        commands.add(OffsetCommand.SAVE, TIMES, table=table)
     saved = commands.run()["save"]["delta"].reshape(2, TIMES, 32)[:, :, :31]
     assert all((saved[table] == own.perturbation.spread(own.total, TIMES)).all() for table, own in enumerate(deltas))
 
@@ -158,7 +158,7 @@ def test_an_image_is_that_of_the_other_core():
     image = ZerothOrderLayout(range(9), SOURCE, 1).deltas(rows).image
     commands = Commands()
     commands.load(image.view("<i4").reshape(-1, 4))
-    commands.add(Kind.SAVE, 9)
+    commands.add(OffsetCommand.SAVE, 9)
     assert commands.run()["save"]["delta"].astype("<i4").tobytes() == image.tobytes()
 
 
@@ -181,17 +181,17 @@ def test_limits(settings, message):
     ("kind", "fields", "message"),
     [
         (7, {"count": 1}, "kind = 7 is not in 0 to 6"),
-        (Kind.CLEAR, {"count": TIMES + 1}, "CLEAR of 256 rows: there are 255"),
-        (Kind.OFFSETS, {"count": 1, "fraction": 18}, "fraction = 18 is not in 0 to 17"),
-        (Kind.OFFSETS, {"count": 3, "word": TIMES - 1}, "OFFSETS of row 254: only 4 rows have been set"),
-        (Kind.OFFSETS, {"count": 4, "factor": 1}, "OFFSETS of row 3: only 0 rows have been set"),
-        (Kind.UPDATE, {"count": 4, "factor": 1}, "UPDATE of row 3: only 0 rows"),
-        (Kind.SAVE, {"count": 5}, "SAVE of row 4: only 4 rows"),
+        (OffsetCommand.CLEAR, {"count": TIMES + 1}, "CLEAR of 256 rows: there are 255"),
+        (OffsetCommand.OFFSETS, {"count": 1, "fraction": 18}, "fraction = 18 is not in 0 to 17"),
+        (OffsetCommand.OFFSETS, {"count": 3, "word": TIMES - 1}, "OFFSETS of row 254: only 4 rows have been set"),
+        (OffsetCommand.OFFSETS, {"count": 4, "factor": 1}, "OFFSETS of row 3: only 0 rows have been set"),
+        (OffsetCommand.UPDATE, {"count": 4, "factor": 1}, "UPDATE of row 3: only 0 rows"),
+        (OffsetCommand.SAVE, {"count": 5}, "SAVE of row 4: only 4 rows"),
     ],
 )
 def test_commands_that_are_refused(kind, fields, message):
     commands = Commands()
-    commands.add(Kind.CLEAR, 4)
+    commands.add(OffsetCommand.CLEAR, 4)
     commands.add(kind, **fields)
     with pytest.raises(UserError, match=message):
         commands.run()

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fabtune.golden.stream.instruction import Buffer, Instruction
-from fabtune.golden.stream.memory.chunks import ChunkLayout, Place
+from fabtune.golden.stream.instruction import Instruction, RowAddress
+from fabtune.golden.stream.memory.chunks import ChunkLayout, ValueAddress
 from fabtune.golden.zo.deltas import DELTA
 
 from ...simulation import plain
@@ -146,7 +146,7 @@ class GoldenEngine:
             outputs, saturations = model.transformer.run(moved[side], values[side], lengths, model.product, operations)
             clipped += sum(saturations)
             first = side * len(outputs[-1])
-            self.store(outputs[-1], Buffer.of(last.destination), first, ctx.get(port.capacity))
+            self.store(outputs[-1], RowAddress.of(last.destination), first, ctx.get(port.capacity))
         return clipped
 
     async def move(self, ctx, table, part, operations, moved):
@@ -168,7 +168,7 @@ class GoldenEngine:
         columns = self.chunks.columns
         for row, values in enumerate(np.pad(rows, ((0, 0), (0, -rows.shape[1] % columns)))):
             for group, chunk in enumerate(np.split(values, len(values) // columns)):
-                place = Place(buffer.wide, buffer.first * stride)
+                place = ValueAddress(buffer.wide, buffer.first * stride)
                 self.memory[self.chunks.chunk(place, group, first + row, stride)] = chunk.tolist()
 
     async def results(self, ctx):

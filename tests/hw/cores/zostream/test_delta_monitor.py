@@ -7,7 +7,7 @@ from amaranth.sim import Simulator
 
 from fabtune.golden.rng.pezo import PezoSpec
 from fabtune.golden.settings import build
-from fabtune.golden.stream.weights.word_offsets import Kind, WordOffsetsSpec
+from fabtune.golden.stream.weights.word_offsets import OffsetCommand, WordOffsetsSpec
 from fabtune.hw.cores.zostream.delta_monitor import DeltaMonitor
 from fabtune.hw.stream.weights.word_offsets import WordOffsets
 
@@ -27,7 +27,7 @@ def test_beats_of_deltas_that_are_loaded(n):
     shown = {}
 
     async def load(ctx):
-        ctx.set(deltas.command.payload, {"kind": Kind.LOAD, "count": rows})
+        ctx.set(deltas.command.payload, {"kind": OffsetCommand.LOAD, "count": rows})
         ctx.set(deltas.command.valid, 1)
         while not (await ctx.tick().sample(deltas.command.ready))[2]:
             pass

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.stream.memory.chunks import ChunkLayout, Place
+from fabtune.golden.stream.memory.chunks import ChunkLayout, ValueAddress
 from fabtune.hw.cores.zostream.logit_reader import LogitReader
 
 from ...play import play_interface
@@ -19,7 +19,7 @@ def test_rows_of_both_sides_of_each_sentence(outputs, sentences, both, stall):
     memory = {}
     for row, chunks in enumerate(values.reshape(2 * sentences, -1, 4)):
         for group, chunk in enumerate(chunks):
-            memory[CHUNKS.chunk(Place(False, BASE), group, row, STRIDE)] = chunk.tolist()
+            memory[CHUNKS.chunk(ValueAddress(False, BASE), group, row, STRIDE)] = chunk.tolist()
     dut = LogitReader(CHUNKS, 8, CLASSES)
 
     async def reads(bench):
@@ -59,7 +59,7 @@ def test_rows_of_all_tokens(wide, both, stall):
     memory = {}
     for row, chunks in enumerate(values.reshape(2 * rows, -1, 4)):
         for group, chunk in enumerate(chunks):
-            memory[CHUNKS.chunk(Place(bool(wide), BASE), group, row, STRIDE)] = chunk.tolist()
+            memory[CHUNKS.chunk(ValueAddress(bool(wide), BASE), group, row, STRIDE)] = chunk.tolist()
     dut = LogitReader(CHUNKS, 8, CLASSES)
 
     async def reads(bench):

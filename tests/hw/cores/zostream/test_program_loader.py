@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 import pytest
 
 from fabtune.golden.cores.zostream.registers import PROGRAM, Error
-from fabtune.golden.stream.instruction import Buffer, Instruction, Kind
+from fabtune.golden.stream.instruction import Instruction, Kind, RowAddress
 from fabtune.golden.stream.machine.limits import Reason
 from fabtune.golden.stream.machine.program_sequencer import ProgramSequencerSpec
 from fabtune.hw.cores.zostream.program_loader import ProgramLoader
@@ -16,7 +16,7 @@ SPEC = ProgramSequencerSpec(operations=16, lanes=16, columns=4, rows=512, wide_r
 CLASSES, TIMES = 10, 255
 COUNTS = {"operations": 3, "capacity": 50, "features": 65, "inputs": 5, "words": 100, "behind": 0}
 COUNTS |= {"stream_beats": 1, "beats": 1}
-LAST = Instruction(Kind.LINEAR, inputs=9, outputs=7, destination=Buffer(False, 6).bits, last=1)
+LAST = Instruction(Kind.LINEAR, inputs=9, outputs=7, destination=RowAddress(False, 6).bits, last=1)
 
 
 def loaded(counts=COUNTS, last=LAST, reason=0, place=0):
@@ -68,7 +68,7 @@ def test_rows_of_deltas_are_those_of_words_until_they_return(words, rows):
         ({"features": 0}, {}, Reason.SIZE),
         ({"features": 1 << 18}, {}, Reason.SIZE),
         ({"words": 0}, {}, Reason.WORDS),
-        ({}, {"destination": Buffer(True, 6).bits}, Reason.FORMAT),
+        ({}, {"destination": RowAddress(True, 6).bits}, Reason.FORMAT),
         ({}, {"result_shift": 1}, Reason.FORMAT),
     ],
 )
@@ -81,14 +81,14 @@ def test_what_the_trainer_cannot_take_is_refused(counts, last, reason):
 @pytest.mark.parametrize(
     ("buffer", "features", "capacity", "fits"),
     [
-        (Buffer(False, 5), 80, 51, True),  # ten rows of 16
-        (Buffer(False, 5), 81, 51, False),
-        (Buffer(False, 511), 1, 1, True),
-        (Buffer(False, 8), 1, 64, False),
-        (Buffer(False, 1 << 22), 1, 1, False),
-        (Buffer(False, (1 << 23) - 1), 1, 1, False),
-        (Buffer(True, 127), 4, 1, True),  # rows of 4
-        (Buffer(True, 127), 5, 1, False),
+        (RowAddress(False, 5), 80, 51, True),  # ten rows of 16
+        (RowAddress(False, 5), 81, 51, False),
+        (RowAddress(False, 511), 1, 1, True),
+        (RowAddress(False, 8), 1, 64, False),
+        (RowAddress(False, 1 << 22), 1, 1, False),
+        (RowAddress(False, (1 << 23) - 1), 1, 1, False),
+        (RowAddress(True, 127), 4, 1, True),  # rows of 4
+        (RowAddress(True, 127), 5, 1, False),
     ],
 )
 def test_inputs_outside_their_memory_are_refused(buffer, features, capacity, fits):
@@ -108,7 +108,7 @@ def test_a_program_that_is_cut_is_looked_at_and_runs_in_parts():
     """Two instructions before the cut, one a pool; the second one's results pass the cut."""
     dut, ports = ProgramLoader(SPEC, Error, CLASSES, TIMES), {}
     first = Instruction(Kind.POOL, inputs=9, outputs=9)
-    passing = Instruction(Kind.NORM, inputs=9, outputs=9, destination=Buffer(True, 3).bits)
+    passing = Instruction(Kind.NORM, inputs=9, outputs=9, destination=RowAddress(True, 3).bits)
     last = replace(LAST, part=1)
     counts = COUNTS | {"words": 7, "behind": 300}
     runs = [((0, 0), (0, 0), (first, passing, last)), ((0, 1), (0, 2), (first, passing)), ((1, 0), (2, 0), (last,))]

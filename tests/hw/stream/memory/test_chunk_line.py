@@ -2,7 +2,7 @@
 
 import pytest
 
-from fabtune.golden.stream.memory.chunks import ChunkLayout, Place
+from fabtune.golden.stream.memory.chunks import ChunkLayout, ValueAddress
 from fabtune.hw.stream.memory.chunk_line import ChunkLine
 
 from ...simulation import simulate
@@ -14,7 +14,11 @@ def test_walks_are_those_of_golden(columns):
     dut = ChunkLine(layout)
 
     async def bench(ctx):
-        for place, first, stride in ((Place(False, 30), 0, 10), (Place(True, 7), 0, 255), (Place(False, 1), 5, 64)):
+        for place, first, stride in (
+            (ValueAddress(False, 30), 0, 10),
+            (ValueAddress(True, 7), 0, 255),
+            (ValueAddress(False, 1), 5, 64),
+        ):
             begin = layout.chunk(place, first, 0, stride)
             # an advance in the same cycle has no effect
             for name, value in (("start", 1), ("advance", first), ("wide", place.wide), ("stride", stride)):

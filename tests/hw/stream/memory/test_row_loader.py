@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fabtune.golden.stream.memory.chunks import ChunkLayout, Place
+from fabtune.golden.stream.memory.chunks import ChunkLayout, ValueAddress
 from fabtune.hw.stream.memory.row_loader import RowLoader
 
 from ...play import play_interface
@@ -23,7 +23,7 @@ def test_rows_are_written(columns, features, wide, alike, stall):
             beats += [int.from_bytes(image[at : at + 16], "little") for at in range(0, len(image), 16)]
             for group, chunk in enumerate(np.pad(values, (0, -features % columns)).reshape(-1, columns)):
                 for side in sides:
-                    place = chunks.chunk(Place(bool(wide), base), group, side * rows + row, stride)
+                    place = chunks.chunk(ValueAddress(bool(wide), base), group, side * rows + row, stride)
                     expected.append((*map(int, place), chunk.tolist()))
 
     async def body(bench):

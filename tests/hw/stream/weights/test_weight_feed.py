@@ -16,8 +16,7 @@ from fabtune.golden.stream.instruction import Instruction, Kind
 from fabtune.golden.stream.machine.core_size import CoreSize
 from fabtune.golden.stream.weights.tensor_sequencer import PassInstruction, words_of
 from fabtune.golden.stream.weights.weight_feed import WeightFeedSpec
-from fabtune.golden.stream.weights.word_offsets import Kind as CommandKind
-from fabtune.golden.stream.weights.word_offsets import WordOffsetsSpec
+from fabtune.golden.stream.weights.word_offsets import OffsetCommand, WordOffsetsSpec
 from fabtune.hw.axi.bus import Response
 from fabtune.hw.cores.memory_system import MemorySystem
 from fabtune.hw.ports import members
@@ -98,7 +97,7 @@ class Fed(wiring.Component):
             self.fault.address.eq(memory.fault.address),
         ]
         with m.If(~own.valid):
-            m.d.comb += command.payload.kind.eq(CommandKind.OFFSETS)
+            m.d.comb += command.payload.kind.eq(OffsetCommand.OFFSETS)
             for name in ("factor", "word", "count", "fraction", "wide"):
                 m.d.comb += getattr(command.payload, name).eq(getattr(request.payload, name))
         reads = (feed.stream_read.beats, feed.corrections_read.beats)

@@ -7,7 +7,7 @@ import pytest
 
 from fabtune.golden.cores.zostream.random_network import RandomJob, random_images
 from fabtune.golden.cores.zostream.zostream import ZostreamSpec
-from fabtune.golden.stream.machine.schedule import Schedule
+from fabtune.golden.stream.machine.schedule import TransformerSchedule
 from fabtune.sim.compiled.comparison import compare
 from fabtune.sim.cores.zeroth_order_job import TrainingJob
 from fabtune.sim.cores.zostream.first_difference import first_difference
@@ -21,7 +21,7 @@ def test_the_operation_of_another_weight_is_named():
     images = random_images(SPEC, rng, "encoder")
     own = RandomJob(SPEC, images, rng, 6, 4, 2, 7)
     model = images.model
-    steps = Schedule(model.transformer, SPEC.lanes, SPEC.columns).steps
+    steps = TransformerSchedule(model.transformer, SPEC.lanes, SPEC.columns).steps
     step = next(one for one in steps[len(steps) // 2 :] if (one.number, "weight") in model.frozen)
     frozen = dict(model.frozen)
     frozen[step.number, "weight"] = frozen[step.number, "weight"] + (1 << 12)
