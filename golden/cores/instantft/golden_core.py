@@ -1,4 +1,4 @@
-"""Golden model of `instantft`: adapters on the network on the chip."""
+"""Golden model of `instantft`: adapters of a network on the chip."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class GoldenInstantft(GoldenAdapters[InstantftSpec]):
     frozen: list[StageIntegers] | None
 
     def load(self, settings: SettingValues, memory: CoreMemory) -> list[StageIntegers]:
-        """Load weights and biases."""
+        """Load frozen weights and biases."""
         forward = self.spec.forward
         return frozen_of(forward, memory.read(settings["parameters"], forward.frozen_beats * BEAT))
 
@@ -30,7 +30,7 @@ class GoldenInstantft(GoldenAdapters[InstantftSpec]):
         return Job(spec.described, known(self.frozen, "parameters"), adapters, rate, cache, spec.noise, loss=spec.loss)
 
     def sample(self, index: int, settings: SettingValues, memory: CoreMemory) -> Integers:
-        """Read a sample as the job takes it."""
+        """Read a sample in the job's format."""
         forward = self.spec.forward
         size = forward.sample_beats * BEAT
         image = memory.read(settings["samples"] + index * size, size)

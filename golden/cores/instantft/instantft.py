@@ -1,4 +1,4 @@
-"""`instantft`: whole fine-tuning jobs in the fabric. The integers are those of `golden.lora.job.Job`."""
+"""`instantft`: fine-tuning jobs in the fabric, with the integers of `golden.lora.job.Job`."""
 
 from __future__ import annotations
 
@@ -33,53 +33,50 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
     Parameters
     ----------
     network : str
-        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``. Refused: what
-        networks refuses; more than 256 classes, as a label has eight bits.
+        Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``. Refused:
+        invalid networks; more than 256 classes, as a label has eight bits.
     rank : int
         Rank of the adapters, at most `columns`. Refused: above `columns`, above 8: a class's part of B is a beat.
     last_only : bool
         One adapter, beside the last layer; otherwise one from every stage's input. Refused: true with `loss` = `mse`,
         unless that layer reads the sample.
     tunes : str
-        ``adapters``; or ``layer``, the last layer's own weights and biases, or ``biases``, its biases alone, in which
-        case the rank is of how many classes the array takes the weights at once. Refused: the last two with
+        ``adapters``; ``layer``, weights and biases of the last layer; or ``biases``, its biases only. In the last two
+        cases the rank is the number of classes whose weights the array takes at once. Refused: the last two with
         `last_only`, or with `loss` = `mse` unless the last layer reads the sample.
     byte_inputs : bool
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     lanes : int
-        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle. Refused: other
-        than 16 or 32.
+        Size of the array of multipliers: values a cycle. Refused: other than 16 or 32.
     columns : int
-        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle. Refused: no
-        power of two, outside 2 to 16.
+        Size of the array of multipliers: outputs for each value. Refused: no power of two, outside 2 to 16.
     stochastic : bool
-        Updates are rounded with random numbers, which begin anew with each load of adapters; else to nearest.
+        Updates are rounded with random numbers, which restart with each load of adapters; otherwise to nearest.
     rates : bool
-        Each batch may have a learning rate of its own, in the order list.
+        The sample schedule may have a learning rate for each batch.
     early_stop : bool
-        The core sums the loss of each epoch, and a tuning may end with one whose loss is small enough.
+        The core sums the loss of each epoch; a tuning may end at a small loss.
     validation : bool
-        With `early_stop`: each epoch may be followed by samples that are not learnt from, and their loss decides the
-        end. Refused: true without `early_stop`.
+        With `early_stop`: validation samples may follow each epoch, and their loss decides the end. Refused: true
+        without `early_stop`.
     batch : int
         Most samples of a batch, 2 to 256.
     cache_entries : int
-        Most samples in the cache, 1 to 2**20; without a cache, most samples to tune with.
+        Most samples in the cache, 1 to 2**20; without a cache, most samples of a tuning.
     ports : int
-        AXI4 ports to the memory outside, 1 to 3: samples and records of batches are read through all of them. Refused:
+        AXI4 ports to the external memory, 1 to 3: samples and records of batches are read through all of them. Refused:
         other than 1 to 3.
     cache : str
-        Place of the forward cache: ``dram``, outside; ``chip``, in URAM, for NF4 records only and emptied by an
-        inference; or ``none``: each sample of each batch runs through the frozen network. Refused: `chip` with 2 ports
-        or 3.
+        Place of the forward cache: ``dram``; ``chip``, in URAM, for NF4 records only and emptied by an inference; or
+        ``none``: each sample of each batch runs through the frozen network. Refused: `chip` with 2 ports or 3.
     loss : str
-        What a batch lowers: the cross entropy of labels, or `mse`, half the squared error of an autoencoder, whose
-        targets are the samples themselves. Refused: with `mse` other outputs than inputs, more than 16,384.
+        Loss of a batch: the cross entropy of labels, or `mse`, half the squared error of an autoencoder, whose targets
+        are the samples themselves. Refused: with `mse` other outputs than inputs, more than 16,384.
 
     Raises
     ------
     UserError
-        For a value out of range, further ports that nothing needs, or parameters that do not fit on the chip.
+        For a value out of range, unnecessary ports, or parameters that do not fit on the chip.
     """
 
     name: ClassVar[str] = "instantft"
@@ -147,7 +144,7 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
 
     @cached_property
     def noise(self) -> UpdateNoise | None:
-        """Random numbers of the updates, where they are rounded with some."""
+        """Random numbers of stochastic rounding, or None."""
         return UpdateNoise.by_image(self.mapping) if self.stochastic else None
 
     @property
@@ -157,12 +154,12 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
-        """Buses of the RTL, by port: the registers, and the halves of the ports to the memory outside."""
+        """Buses of the RTL by port: registers, and read and write halves of the AXI4 ports."""
         return core_buses(self.ports)
 
     @property
     def layout(self) -> JobLayout:
-        """Regions of device memory that a job uses."""
+        """Memory regions of a job."""
         return JobLayout(self.mapping, self.batch, self.cache)
 
     @property
@@ -172,7 +169,7 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
 
     @cached_property
     def labels(self) -> int:
-        """Labels that a sample can have, see `nn.loss.labels_of`."""
+        """Number of labels, see `nn.arithmetic.loss.labels_of`."""
         return self.mapping.labels
 
     @property
@@ -196,14 +193,14 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
 
     @property
     def dsps(self) -> int:
-        """DSPs of the core, see `lora`: the array, and what is around it."""
+        """DSPs of the core: array, adapters, losses and records; see `golden.lora`."""
         mapping = self.mapping
         head = 3 * mapping.ranks + (self.loss == "cross_entropy")
         records = mapping.lanes + 2  # dequantise a word, and find the thresholds of a block
         return self.forward.dsps + 8 * mapping.words_per_cycle + head + records + 2  # two address generators
 
     def smaller(self) -> MappingOf[str, Sequence[MappingOf[str, Any]]]:
-        """Settings that take less memory: smaller batches, a smaller cache, one adapter, a smaller array."""
+        """Settings with less memory: smaller batches, a smaller cache, one adapter, a smaller array."""
         entries = [self.cache_entries >> times for times in range(1, self.cache_entries.bit_length() - 4)]
         cache = [{"cache_entries": count} for count in entries]
         return {

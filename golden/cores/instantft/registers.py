@@ -1,4 +1,4 @@
-"""Registers of `instantft`: those of adapters, and of the network on the chip."""
+"""Registers of `instantft`: the trainer's registers, and the address of the frozen parameters."""
 
 from ..adapters.registers import Command, adapter_registers
 from ..shell import Address
@@ -9,8 +9,8 @@ _PARAMETERS = Address(
 CORE = adapter_registers("fabtune_instantft", _PARAMETERS)
 """Registers, commands and errors of `instantft`."""
 STOPPING_CORE = adapter_registers("fabtune_instantft", _PARAMETERS, early_stop=True)
-"""Registers of a core generated with `early_stop`: two more."""
+"""Registers with `early_stop`: two more."""
 VALIDATING_CORE = adapter_registers("fabtune_instantft", _PARAMETERS, early_stop=True, validation=True)
-"""Registers of a core generated with `validation`: four more than with `early_stop`."""
+"""Registers with `validation`: four more than with `early_stop`."""
 REGISTERS = CORE.map
 """Register map of `instantft`."""

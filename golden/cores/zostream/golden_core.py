@@ -1,4 +1,4 @@
-"""Golden model of `zostream`: its commands in integers, from and to memory."""
+"""Golden model of `zostream`: its commands in integers, on a memory."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from .zostream import ZostreamSpec
 class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
     """Golden model of the core.
 
-    It reads programs, samples and what passes a cut from memory. The operations themselves are those of a model that
-    is known by the digest in its program: a program alone is not run.
+    Programs, samples and values at the cut are read from memory. The operations are those of a known network, selected
+    by the digest in the program: a program alone does not run.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         self._cached = False
 
     def recover(self) -> None:
-        """Forget program and deltas, as behind any error."""
+        """Forget program and deltas after any error."""
         self.reset()
 
     def know(self, images: StreamImages) -> None:
@@ -63,30 +63,24 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
 
     @property
     def images(self) -> StreamImages:
-        """Network whose program is loaded.
-
-        Raises
-        ------
-        CommandError
-            If there is none.
-        """
+        """Network of the loaded program; without a program a `CommandError`."""
         if self._images is None:
             raise CommandError("PROGRAM_NO_PROGRAM", 0)
         return self._images
 
     @property
     def layout(self) -> ZostreamLayout:
-        """Images of a job."""
+        """Memory regions of a job."""
         return self.spec.layout(self.images.program)
 
     @property
     def labels(self) -> int:
-        """Labels that a sample can have."""
+        """Number of labels."""
         return self.images.program.instructions[-1].outputs
 
     @property
     def cut(self) -> int:
-        """Operation before which the network is cut in two tuned parts."""
+        """First operation of the second tuned part; 0 with one part."""
         return 0 if self.images.cached else self.images.cut
 
     def split(self, settings: SettingValues) -> Split:
@@ -94,15 +88,15 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         return Split(self.cut, settings["p1"], settings["p2"])
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Settings of steps as the registers of a training command."""
+        """Registers of a training command for the settings of its steps."""
         return self.spec.step_registers(settings, self.images)
 
     def saturations(self, clipped: int, named: int) -> dict[str, int]:
-        """Counters of clipped activations, and of offsets."""
+        """Counters of clipped activations and of clipped offsets."""
         return {"saturations": named, "offsets_clipped": clipped - named}
 
     def carry_out(self, command: Command, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Carry out a command that is not refused."""
+        """Run an accepted command; return the counters."""
         if command is not Command.LOAD:
             self._check(command, settings, memory)
         if command is Command.CACHE:
@@ -111,7 +105,7 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         return super().carry_out(command, settings, memory)
 
     def _check(self, command: Command, settings: SettingValues, memory: CoreMemory) -> None:
-        """End a command early that does not fit the program, or whose stream of weights is not the program's."""
+        """Refuse a command that does not fit the program, or a memory without the program's weights."""
         images = self.images
         jobs = (Command.TRAIN, Command.INFER, Command.CACHE)
         self._cached = command in (Command.TRAIN, Command.INFER) and bool(settings["cached"])
@@ -149,17 +143,17 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         return images.model
 
     def _head(self, index: int, settings: SettingValues, memory: CoreMemory) -> tuple[int, int, int]:
-        """Address of a sample's first beat, its tokens, and the first beat of its rows in the cache."""
+        """Address of a sample's first beat, its tokens, and the first beat of its slot in the cache of the cut."""
         entry = settings["index"] + 4 * index
         first = int(memory.read(entry - entry % BEAT, BEAT).view("<u4")[index % 4])
         address = settings["samples"] + first * BEAT
-        tokens, kept, *_ = memory.read(address, BEAT).view("<u4").tolist()
-        return address, tokens, kept
+        tokens, slot, *_ = memory.read(address, BEAT).view("<u4").tolist()
+        return address, tokens, slot
 
     def sample(self, index: int, settings: SettingValues, memory: CoreMemory) -> Integers:
         """Read a sample: a sentence's tokens, or rows in Q8.16."""
         model, program = self.images.model, self.images.program
-        address, tokens, kept = self._head(index, settings, memory)
+        address, tokens, slot = self._head(index, settings, memory)
         if not 1 <= tokens <= program.capacity // 2:
             raise CommandError("BAD_TOKENS", tokens)
         size = tokens * token_beats(program.features) * BEAT
@@ -167,13 +161,13 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         sample = rows if model.embeddings is None else self._tokens(rows, model.embeddings)
         if self._cached:
             image = self.layout.kept_image(self._passed(self.together([sample]), Narrower()))
-            if memory.read(settings["cache"] + kept * BEAT, image.size).tobytes() != image.tobytes():
+            if memory.read(settings["cache"] + slot * BEAT, image.size).tobytes() != image.tobytes():
                 raise UserError(f"what the cache has of sample {index} is not what passes the cut: run CACHE for it")
-        self._places.append((kept, sample))
+        self._places.append((slot, sample))
         return sample
 
     def _tokens(self, rows: Integers, embeddings: Integers) -> Integers:
-        """Tokens of rows."""
+        """Token numbers of embedding rows."""
         if self._numbers is None:
             self._numbers = {row.tobytes(): number for number, row in enumerate(embeddings)}
         tokens = [self._numbers.get(row.tobytes(), -1) for row in np.ascontiguousarray(rows, embeddings.dtype)]
@@ -182,18 +176,20 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         return np.array(tokens)
 
     def together(self, samples: list[Integers]) -> Integers:
-        """Make a batch of samples."""
+        """Batch of samples."""
         return np.stack(samples) if self.images.model.embeddings is None else padded(samples)
 
     def steps(self, settings: SettingValues, memory: CoreMemory) -> Any:
-        """Read steps of the order list; `_places` has the samples of the present one."""
+        """Read the steps of the sample schedule; `_places` has cache slot and sample of each sentence of the present
+        step.
+        """
         self._places: list[tuple[int, Integers]] = []
         for step in super().steps(settings, memory):
             yield step
             self._places = []
 
     def before_step(self, job: ZerothOrderJob, inputs: Integers) -> None:
-        """Fill the forward cache, whose values were counted before, or write what passes the cut in the last pass."""
+        """Fill the forward cache without counting clipped values again, or write the last pass's values at the cut."""
         if isinstance(self.model, CachedModel):
             self.model.run(inputs, self.images.model.frozen, Narrower())
         elif self._trains and len(job.parts) > 1:
@@ -201,26 +197,26 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
             first, model = job.parts[0], self.images.model
             tables = [first.deltas.along(start, side) for side in (job.eps, -job.eps)]
             sides = [_rows(model, first.forward(inputs, table, Narrower()), inputs) for table in tables]
-            for plus, minus, (kept, _) in zip(*sides, self._places, strict=True):
+            for plus, minus, (slot, _) in zip(*sides, self._places, strict=True):
                 both = np.stack([plus, minus], axis=1).reshape(-1, plus.shape[1])
-                self._memory.write(self._settings["cache"] + kept * BEAT, self.layout.kept_image([both]))
+                self._memory.write(self._settings["cache"] + slot * BEAT, self.layout.kept_image([both]))
 
     def _cache(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Keep what passes the cut of samples."""
+        """Write the values at the cut of samples to the cache."""
         narrow = Narrower()
         for _, inputs in self.steps(settings, memory):
-            for rows, (kept, _) in zip(self._passed(inputs, narrow), self._places, strict=True):
-                memory.write(settings["cache"] + kept * BEAT, self.layout.kept_image([rows]))
+            for rows, (slot, _) in zip(self._passed(inputs, narrow), self._places, strict=True):
+                memory.write(settings["cache"] + slot * BEAT, self.layout.kept_image([rows]))
         return self.saturations(narrow.saturations, sum(narrow.named.values()))
 
     def _passed(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
-        """Rows of each sample that pass the cut, where nothing before it is tuned."""
+        """Rows at the cut of each sample, for a fixed first part."""
         model = self.images.model
         return _rows(model, replace(model, last=self.images.cut).run(inputs, model.frozen, narrow), inputs)
 
 
 def _rows(model: TransformerModel, passed: Integers, inputs: Integers) -> list[Integers]:
-    """Rows of each sample that pass a cut: those of its tokens, or one behind a pool."""
+    """Rows at the cut of each sample: one for each token, or a single row after a pool."""
     pairs = zip(passed, model.lengths(inputs), strict=True)
     return [np.asarray(values[None] if values.ndim == 1 else values[:length]) for values, length in pairs]
 

@@ -1,4 +1,4 @@
-"""Memory of a pass's sentences, and which sentences make a pass."""
+"""Memory of a pass's sentences, and the division of a step into passes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...zo.memory_layout import LABEL_BIT
 
 
 def pass_memory(tokens: int, address: int = ADDRESS_BITS) -> MemoryShape:
-    """Memory of the sentences of a pass: of each its first beat, the one that is kept, tokens and label.
+    """Memory of the sentences of a pass: first beat, first beat in the cache of the cut, tokens, label.
 
     Parameters
     ----------
@@ -24,19 +24,19 @@ def pass_memory(tokens: int, address: int = ADDRESS_BITS) -> MemoryShape:
 
 
 def passes_of(lengths: Sequence[int], capacity: int) -> list[range]:
-    """Sentences of each pass of a step: in their order, as long as both sides of all have room.
+    """Sentences of each pass of a step, in order: as many as fit with both sides.
 
     Parameters
     ----------
     lengths : sequence of int
-        Tokens of each sentence of the step.
+        Tokens of each sentence.
     capacity : int
-        Tokens of both sides that there is room for.
+        Most tokens of a pass, both sides together.
     """
-    found, start, rows = [], 0, 0
+    passes, start, rows = [], 0, 0
     for number, length in enumerate(lengths):
         if 2 * (rows + length) > capacity and number > start:
-            found.append(range(start, number))
+            passes.append(range(start, number))
             start, rows = number, 0
         rows += length
-    return [*found, range(start, len(lengths))]
+    return [*passes, range(start, len(lengths))]

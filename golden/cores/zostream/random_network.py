@@ -38,11 +38,11 @@ class NetworkWidths:
     features : int
         Values of a token.
     hidden : int
-        Values between layers, some layers have a few more; 0: the fewest that a core takes.
+        Values between layers; some layers have a few more. 0: the fewest of the core.
     classes : int
         Outputs.
     further : int
-        Layers of a perceptron beside three.
+        Layers of a perceptron beyond three.
     """
 
     features: int = _FEATURES
@@ -52,11 +52,11 @@ class NetworkWidths:
 
 
 NARROW = NetworkWidths()
-"""Widths of the smallest networks, with which most trials run."""
+"""Widths of the smallest networks, for most tests."""
 
 
 class _Random(TransformerBuilder):
-    """Builder that draws its tensors."""
+    """Builder with random tensors."""
 
     def __init__(self, name: str, rng: np.random.Generator, gain: float, widths: NetworkWidths) -> None:
         super().__init__(name, widths.features)
@@ -64,7 +64,7 @@ class _Random(TransformerBuilder):
         self.features, self.classes, self.further = widths.features, widths.classes, widths.further
 
     def drawn(self, *shape: int) -> NDArray[np.float64]:
-        """Draw a matrix or a vector."""
+        """Random matrix or vector."""
         drawn: NDArray[np.float64] = self._rng.normal(0, self._gain * shape[-1] ** -0.5, shape)
         return drawn
 
@@ -91,7 +91,7 @@ def random_images(
     every: int = 1,
     widths: NetworkWidths = NARROW,
 ) -> StreamImages:
-    """Make a small transformer for a core: together the three kinds have all operations.
+    """Small random transformer for a core; the three kinds together have all operations.
 
     Parameters
     ----------
@@ -101,13 +101,13 @@ def random_images(
     gain : float
         Size of the tensors: from about 30 on most activations are clipped.
     sensitive : int
-        Weights of each matrix that alone are tuned; 0: all tensors are tuned whole.
-    every : int
-        Of so many matrices one has them, the others have an empty list.
+        Tuned weights of each matrix; 0: all tensors are tuned whole.
     first : int
-        First operation that is tuned.
+        First tuned operation.
     cut : int
         See `StreamImages.of`.
+    every : int
+        With `sensitive`, every so many matrices have tuned weights; the others have an empty list.
     widths : NetworkWidths
     """
     made = _Random(f"random {kind}", rng, gain, widths)
@@ -118,9 +118,9 @@ def random_images(
     matrices = [name for name in parameters if name[1] == "weight" and name[0] >= first]
     places = {
         name: np.sort(
-            rng.choice(parameters[name].size, 0 if at % every else min(sensitive, parameters[name].size), False)
+            rng.choice(parameters[name].size, 0 if index % every else min(sensitive, parameters[name].size), False)
         )
-        for at, name in enumerate(matrices if sensitive else [])
+        for index, name in enumerate(matrices if sensitive else [])
     }
     base = frozen_base(network, parameters, sensitive=places)
     model = TransformerModel(
@@ -139,20 +139,20 @@ def random_images(
 def random_sentences(
     images: StreamImages, count: int, longest: int, rng: np.random.Generator
 ) -> tuple[Integers, Integers]:
-    """Draw sentences of 1 to `longest` tokens, (count, longest) with -1 behind the last token of each, and labels."""
+    """Random sentences of 1 to `longest` tokens, (count, longest) padded with -1, and labels."""
     lengths = rng.integers(1, longest, count, endpoint=True)
     lengths[:2] = (1, longest)[:count]
     return sentences_of(images, lengths.tolist(), rng)
 
 
 def sentences_of(images: StreamImages, lengths: Sequence[int], rng: np.random.Generator) -> tuple[Integers, Integers]:
-    """Draw sentences of so many tokens, (count, longest) with -1 behind the last token of each, and labels."""
+    """Random sentences of the given lengths, (count, longest) padded with -1, and labels."""
     sentences = padded([rng.integers(0, _WORDS, length) for length in lengths])
     return sentences, rng.integers(0, images.model.labels("cross_entropy"), len(lengths))
 
 
 def _perceptron(made: _Random, hidden: int) -> None:
-    """Add three layers or more behind the first token."""
+    """Add three or more layers after the first token."""
     pooled = made.pool("first", INPUTS, "first")
     up = made.activation("relu", made.layer("up", pooled, hidden + 3, made.features), "relu")
     more = made.activation("gelu tanh", made.layer("more", up, hidden, hidden + 3), "gelu-tanh")
@@ -162,7 +162,7 @@ def _perceptron(made: _Random, hidden: int) -> None:
 
 
 def _encoder(made: _Random, hidden: int) -> None:
-    """Add positions, a layer with norms behind its sums, a mean of length 1 and a head."""
+    """Add positions, a layer with norms after its sums, a mean of length 1 and a head."""
     rows = made.drawn(64, hidden)
     placed = made.positions("positions", made.layer("patches", INPUTS, hidden, made.features), rows)
     start = made.norm("norm 0", placed, hidden, True)
@@ -173,7 +173,7 @@ def _encoder(made: _Random, hidden: int) -> None:
     )
     wide = made.activation("gelu", made.layer("up", between, 2 * hidden + 5, hidden), "gelu")
     total = made.residual("sum 2", between, made.layer("down", wide, hidden, 2 * hidden + 5))
-    # the same functions where no layer is before them
+    # the same functions without a layer before them
     twice = made.norm("norm 3", made.residual("sum 3", made.norm("norm 2", total, hidden, True), start), hidden, True)
     pair = made.gate("pair", made.activation("alone", twice, "silu"), start)
     made.layer("head", made.unit_length("unit", made.pool("mean", pair, "mean")), made.classes, hidden)
@@ -183,9 +183,9 @@ def _decoder(made: _Random, hidden: int) -> None:
     """Add a causal layer with rotary positions, a shared head of keys, a gate, the last token and a head."""
     width = hidden // 2
     start = made.layer("embedding", INPUTS, hidden, made.features, False)
-    given = made.norm("norm 1", start, hidden, False)
-    queries = made.layer("queries", given, hidden, hidden, False)
-    keys, values = (made.layer(name, given, width, hidden, False) for name in ("keys", "values"))
+    normed = made.norm("norm 1", start, hidden, False)
+    queries = made.layer("queries", normed, hidden, hidden, False)
+    keys, values = (made.layer(name, normed, width, hidden, False) for name in ("keys", "values"))
     causal = SelfAttention(2, 1, width, causal=True, rotary_base=10_000.0)
     seen = made.attention("attention", (queries, keys, values), causal)
     middle = made.residual("sum 1", start, made.layer("output", seen, hidden, hidden, False))
@@ -208,15 +208,14 @@ class RandomJob:
         Network.
     rng : Generator
     samples, batch, steps, longest : int
-        Sentences, those of a step, steps, tokens of the longest sentence; the last step has a sentence less.
+        Sentences, sentences of a step, steps, tokens of the longest sentence; the last step has a sentence less.
     **settings
-        Of `StepSettings`; their shift, and the rates, are those of `RATE`.
+        Of `StepSettings`; shift and rates follow from `RATE`.
 
     Attributes
     ----------
     layout : ZostreamLayout
     job : ZerothOrderJob
-        The integer job.
     sentences : array of int, (samples, longest)
     orders : list of StepOrder
     """
@@ -239,20 +238,20 @@ class RandomJob:
         sizes = [batch] * (steps - 1) + [max(batch - 1, 1)]
         rates, common = StepSettings(**settings).with_rates([RATE] * steps, sizes, PerturbationTable(spec.generator))
         drawn = [rng.integers(0, samples, size) for size in sizes]
-        self.orders = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
+        self.orders = [StepOrder(indices, labels[indices], rate) for indices, rate in zip(drawn, rates, strict=True)]
         model = CachedModel(images.model, images.cut) if images.cached else images.model
         self.job = ZerothOrderJob(model, spec.generator, common, position)
 
     @property
     def regions(self) -> tuple[Region, ...]:
-        """Regions that are not written: program, weights, index, samples."""
+        """Regions that the core reads: program, weights, index, samples; and the cache of the cut."""
         rows, lengths = self.images.model.rows_of(self.sentences)
-        kept, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
-        samples = self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), kept)
+        slots, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
+        samples = self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), slots)
         return (*self.layout.network(self.images), *samples, *cache)
 
     def counts(self, orders: Sequence[StepOrder]) -> dict[str, int]:
-        """Settings that count what there is; without those of a training the whole program runs."""
+        """Settings of sizes; together with `training` they train, alone the whole program runs."""
         return {"sample_count": len(self.sentences), "steps": len(orders), "batch": self.batch, "cached": 0}
 
     def training(self) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Commands, error codes, settings and counters of `zostream`: those of zeroth order, and of programs."""
+"""Commands, error codes, settings and counters of `zostream`."""
 
 from enum import IntEnum
 
@@ -9,13 +9,13 @@ from ..zeroth_order import registers as zeroth_order
 from ..zeroth_order.registers import step_addresses, step_counters, step_settings
 
 PROGRAM = 64
-"""Error code of a program that is refused, less its `Reason`."""
+"""Error code of a refused program, without its `Reason`."""
 STREAM_EPS_SHIFTS = EPS_SHIFTS[4:]
-"""Shifts of eps at which a transformer's slope is true: at 2**-6 it is 88 % off, at 2**-8 7 %."""
+"""Shifts of eps at which a transformer's projected gradient is accurate: at 2**-6 it is 88 % off, at 2**-8 7 %."""
 
 
 class Command(IntEnum):
-    """Codes that `command` takes: those of zeroth order, and the engine's own."""
+    """Codes of the register `command`: those of zeroth order, and ``CACHE``."""
 
     LOAD = zeroth_order.Command.LOAD
     LOAD_DELTAS = zeroth_order.Command.LOAD_DELTAS
@@ -26,11 +26,11 @@ class Command(IntEnum):
 
 
 class Error(IntEnum):
-    """Codes in `status` of a command that ended early: those of zeroth order, and the engine's own.
+    """Error codes in `status`: those of zeroth order, and the engine's.
 
-    Behind these are ``PROGRAM_`` and the name of each `Reason` for which a program is refused, whose offending value is
-    the number of the operation. A command that finds no program has ``PROGRAM_NO_PROGRAM``. Of ``BAD_TOKENS`` the value
-    is a sentence's number of tokens, of ``BAD_WEIGHTS`` the number of the tile at which the stream is wrong.
+    A refused program has ``PROGRAM_`` with the name of its `Reason`; the value is the number of the operation. A
+    command without a program has ``PROGRAM_NO_PROGRAM``. The value of ``BAD_TOKENS`` is a sentence's number of tokens;
+    the value of ``BAD_WEIGHTS`` is the number of the first wrong tile of the stream.
     """
 
     _ignore_ = "error reason"

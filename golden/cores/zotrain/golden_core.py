@@ -1,4 +1,4 @@
-"""Golden model of `zotrain`: its commands in integers, from and to memory."""
+"""Golden model of `zotrain`: its commands in integers, on a memory."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class GoldenZotrain(GoldenZerothOrder[ZotrainSpec]):
 
     @property
     def layout(self) -> ZotrainLayout:
-        """Images of a job."""
+        """Memory regions of a job."""
         return self.spec.layout
 
     @property
     def labels(self) -> int:
-        """Labels that a sample can have."""
+        """Number of labels."""
         return self.spec.labels
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Settings of steps as the registers of a training command."""
+        """Registers of a training command for the settings of its steps."""
         return self.spec.step_registers(settings)
 
     def load(self, settings: SettingValues, memory: CoreMemory) -> NetworkModel:

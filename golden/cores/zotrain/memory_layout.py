@@ -1,4 +1,4 @@
-"""Device memory of `zotrain`: the regions of a zeroth-order job, and the images of its network."""
+"""Device memory of `zotrain`: regions of a zeroth-order job, and images of its network."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...zo.memory_layout import ZerothOrderLayout
 
 
 class ZotrainLayout(ZerothOrderLayout):
-    """Regions that the commands of `zotrain` read and write.
+    """Memory regions of the commands of `zotrain`.
 
     Parameters
     ----------
     mapping : PerturbationMapping
         Network on the core.
     generator : Generator
-        Its generator.
+        Generator of the core.
     """
 
     def __init__(self, mapping: PerturbationMapping, generator: Generator) -> None:
@@ -35,5 +35,5 @@ class ZotrainLayout(ZerothOrderLayout):
         return Region.containing("parameters", frozen_image(self.forward, frozen))
 
     def samples(self, inputs: NDArray[np.integer]) -> Region:
-        """Samples, (n, *input_shape): bytes, or Q8.16 in four bytes, as the core was generated."""
+        """Samples, (n, *input_shape): bytes or Q8.16 in four bytes, see `ZotrainSpec.byte_inputs`."""
         return Region.containing("samples", samples_image(self.forward, inputs))

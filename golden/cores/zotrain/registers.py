@@ -1,4 +1,4 @@
-"""Settings and counters of `zotrain`: those of zeroth order, and of the network on the chip."""
+"""Settings and counters of `zotrain`."""
 
 from ...zo.step_settings import EPS_SHIFTS
 from ..shell import Address, CoreRegisters, Counter, Setting

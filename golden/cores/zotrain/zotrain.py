@@ -1,4 +1,4 @@
-"""`zotrain`: zeroth-order training of a whole network in the fabric, as `golden.zo.job.ZerothOrderJob` computes it."""
+"""`zotrain`: zeroth-order training of a network on the chip, with the integers of `golden.zo.job.ZerothOrderJob`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .memory_layout import ZotrainLayout
 from .registers import CORE, JOBS
 
 LEAST_NUMBERS = 31
-"""Fewest numbers of a cycle: the parameters of a word that share a number stay tied for ever."""
+"""Fewest numbers of a cycle: parameters of a word that share a number stay tied."""
 MOST_CUT_ROWS = 1 << 16
 MOST_PARAMETER_BYTES = 1 << 22
 
@@ -59,41 +59,38 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
     byte_inputs : bool
         Samples are bytes that stand for 0 to 1; otherwise Q8.16 in four bytes.
     lanes : int
-        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle. Refused: other
-        than 16 or 32.
+        Size of the array of multipliers: values a cycle. Refused: other than 16 or 32.
     columns : int
-        Size of the array of multipliers: values, and outputs for each value, that it takes in a cycle. Refused: no
-        power of two, outside 2 to 16.
+        Size of the array of multipliers: outputs for each value. Refused: no power of two, outside 2 to 16.
     generator : PezoSpec
         Numbers of the perturbations: `generator.strategy`, `generator.scale.urng.bits`, `generator.pool.p`, ...
         Refused: fewer than 31 numbers a cycle: parameters that share a number stay tied, and accuracy collapses;
         numbers a cycle with a factor in common with the parameters of a word; no replay.
     gaussian : str
-        ``tree``, ``select`` or ``sum``: instead of `generator` a `GaussianArraySpec` of that form, with a number for
-        each parameter of a perturbation's word. A baseline, for comparison only. Refused: settings of `generator`
-        beside it, which would have no effect.
+        ``tree``, ``select`` or ``sum``: a `GaussianArraySpec` of this form in place of `generator`, with a number for
+        each parameter of a perturbation's word. A baseline, for comparison only. Refused: settings of the unused
+        `generator`.
     deltas : str
-        How deltas are read: `block`, all numbers of a word in a cycle; `ultra`, a quarter in a cycle, with a quarter of
-        the multipliers, and the cut memory behind them in the same RAM where there is room. The kind of RAM is planned
-        for the board.
+        Reads of the deltas: `block`, all numbers of a word in a cycle; `ultra`, a quarter in a cycle, with a quarter of
+        the multipliers, and the cut memory in the same RAM if both fit. The kind of RAM is planned for the board.
     cut_rows : int
-        Rows of the memory in which outputs of a network's first part are kept, where both parts have perturbations of
-        their own (`golden.zo.split.Split`), see `kept_samples`; 0 for a core that does not cut the network. Refused:
-        more than 65,536; a network of one stage.
+        Rows of the memory at the cut, for outputs of the network's first part. Both parts then have perturbations of
+        their own (`golden.zo.split.Split`), see `kept_samples`. 0: the core does not cut the network. Refused: more
+        than 65,536; a network of one stage.
     fold : bool
-        Words share rows of deltas and offsets, as the generator's numbers return: as many rows as it has cycles, for a
+        Words share rows of deltas and offsets, as the generator's numbers repeat: as many rows as its cycles, for a
         network of any number of words. Not with `cut_rows`. Refused: fewer words than rows; a pool, a Gaussian
         generator; `cut_rows`.
     loss : str
-        What a step lowers: the cross entropy of labels, or `mse`, the mean squared error of an autoencoder, whose
-        targets are the samples themselves. Refused: more than 256 classes; with `mse` other outputs than inputs, more
-        than 16,384, or `cut_rows`.
+        Loss of a step: the cross entropy of labels, or `mse`, the mean squared error of an autoencoder, whose targets
+        are the samples themselves. Refused: more than 256 classes; with `mse` other outputs than inputs, more than
+        16,384, or `cut_rows`.
 
     Raises
     ------
     UserError
-        For a value out of range, a generator with too few numbers a cycle or without replay, settings of a generator
-        that is not used, or parameters that do not fit on the chip.
+        For a value out of range, a generator with too few numbers a cycle or without replay, settings of an unused
+        generator, or parameters that do not fit on the chip.
     """
 
     name: ClassVar[str] = "zotrain"
@@ -148,7 +145,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
             raise UserError(f"{self.network} has deltas of more than a megabyte: fold them with fold=true")
 
     def _check_fold(self) -> None:
-        """Refuse to fold deltas whose generator, parts or network do not fit."""
+        """Refuse to fold deltas of an unsuitable generator, cut or network."""
         if self.gaussian != "none" or self.generator.strategy == "pool":
             raise UserError("fold = true needs numbers that return after few cycles: a generator on the fly")
         if self.cut_rows:
@@ -164,7 +161,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @cached_property
     def labels(self) -> int:
-        """Labels that a sample can have, see `nn.loss.labels_of`."""
+        """Number of labels, see `nn.arithmetic.loss.labels_of`."""
         return labels_of(self.loss, self.network, self.described.stages[0].inputs, self.described.classes)
 
     @cached_property
@@ -177,12 +174,12 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def _times(self) -> int:
-        """Cycles after which the generator's numbers return, but for their places."""
+        """Cycles after which the generator's numbers repeat in other places."""
         return len(self.generator.base)
 
     @cached_property
     def source(self) -> Generator:
-        """Generator of the perturbations that the core has: `generator`, or Gaussian ones."""
+        """Generator of the perturbations: `generator`, or a Gaussian generator."""
         if self.gaussian == "none":
             return self.generator
         return GaussianArraySpec(n=self.mapping.width, form=self.gaussian)
@@ -194,7 +191,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def shares_rows(self) -> bool:
-        """The memory at the cut is that of the deltas: they leave half of UltraRAM's rows, and are as wide."""
+        """Whether the memory at the cut shares the deltas' UltraRAM: both fit in half of its rows and in its width."""
         if not self.cut_rows or self.parts == 1:
             return False
         half, mapping = URAM_ROWS // 2, self.mapping
@@ -204,11 +201,11 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         return max(deltas, self.cut_rows) <= half and outputs <= numbers * DELTA.width
 
     def kept_samples(self, cut: int) -> int:
-        """Most samples of a step whose outputs of the stage before the cut are kept, of both sides."""
+        """Most samples of a step with a cut: both sides' outputs of the stage before the cut fit."""
         return min(self.cut_rows // self._rows_of_sample(cut), LARGEST_BATCH)
 
     def _rows_of_sample(self, cut: int) -> int:
-        """Rows of the memory at the cut for a sample's outputs of the stage before it, of both sides."""
+        """Rows at the cut for a sample's outputs of the stage before it, of both sides."""
         stage = self.mapping.forward.stages[cut - 1]
         return 2 * stage.groups * stage.cells
 
@@ -224,17 +221,17 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         Raises
         ------
         UserError
-            If the network does not have the cut, or the core keeps outputs of fewer samples there than a step has.
+            If the network lacks the cut, or a step has more samples than fit at the cut.
         """
         check_cut(self.mapping, split.cut)
-        if split.cut and batch > (kept := self.kept_samples(split.cut)):
+        if split.cut and batch > (most := self.kept_samples(split.cut)):
             raise UserError(
-                f"cut = {split.cut}: the core's cut_rows = {self.cut_rows} keep outputs of {kept} samples, a batch of "
+                f"cut = {split.cut}: the core's cut_rows = {self.cut_rows} keep outputs of {most} samples, a batch of "
                 f"{batch} needs {batch * self._rows_of_sample(split.cut)}: lower the batch, or take a core with more"
             )
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Settings of steps as the registers of a training command."""
+        """Registers of a training command for the settings of its steps."""
         split, rows = settings.split, len(self.mapping.parts(settings.split.cut)[-1].rows)
         return {
             "eps_shift": settings.eps_shift,
@@ -248,7 +245,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @cached_property
     def layout(self) -> ZotrainLayout:
-        """Regions of device memory that a job uses."""
+        """Memory regions of a job."""
         return ZotrainLayout(self.mapping, self.source)
 
     @property
@@ -290,11 +287,11 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def dsps(self) -> int:
-        """DSPs of the core: the array, a product for each number of a part, and those of the losses."""
+        """DSPs of the core: the array, a product for each number of a part, and the losses."""
         return self.forward.dsps + -(-self.source.width // self.parts) + (2 if self.loss == "mse" else 1)
 
     def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Settings that take less memory: fewer rows at the cut, deltas in parts, folded rows, a smaller array."""
+        """Settings with less memory: fewer rows at the cut, deltas in parts, folded rows, a smaller array."""
         halved = [self.cut_rows >> times for times in range(1, self.cut_rows.bit_length())]
         return {
             "cut_rows": [{"cut_rows": rows} for rows in (*halved, *([0] if self.cut_rows else []))],
@@ -305,12 +302,12 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def cuts(self) -> int:
-        """Values that `cut` may have: 0, and the stages before which the core can cut the network."""
+        """Number of allowed values of `cut`: 0, and the stages before which the core can cut the network."""
         return len(self.forward.stages) if self.cut_rows else 1
 
     @classmethod
     def for_network(cls, preset: dict[str, object], network: Network) -> dict[str, Any]:
-        """Settings of a preset for another network; that of an autoencoder is not cut."""
+        """Settings of a preset for another network; an autoencoder has no cut."""
         settings = super().for_network(preset, network)
         if network.repeats_inputs:
             settings.pop("cut_rows", None)
@@ -318,21 +315,21 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def reader(self) -> AxiReadSpec:
-        """Short FIFOs, which are no block RAM: a sample takes thousands of cycles, in which its successor is read."""
+        """Short FIFOs, to save block RAM: the next sample is read during thousands of cycles of the present sample."""
         return AxiReadSpec(address=self.address, burst=16, depth=32)
 
     @property
     def writer(self) -> AxiWriteSpec:
-        """Short FIFOs, as of `reader`."""
+        """Short FIFOs, as in `reader`."""
         return AxiWriteSpec(address=self.address, burst=16, depth=32)
 
     def cut_checks(self, train: Any, settings: Any) -> Iterator[Check]:
-        """List the engine's reasons to refuse the cut of a training."""
+        """The engine's reasons to refuse the cut of a training."""
         cut, batch = settings.cut, settings.batch
         yield Check(train & (cut >= self.cuts), Error.BAD_CUT, cut)
         too_large = ((cut == stage) & (batch > self.kept_samples(stage)) for stage in range(1, self.cuts))
         yield Check(train & reduce(or_, too_large, False), Error.BAD_BATCH, batch)
 
     def uncut(self, settings: Any) -> Any:
-        """Whether a second part has perturbations and the network is not cut."""
+        """Whether the second part has perturbations without a cut."""
         return (settings.p2 != 1) & (settings.cut == 0)

@@ -208,8 +208,8 @@ class ProgramLoader(wiring.Component):
         stride = Signal(max(len(self.base), len(self.kept_base)), name="stride", reset_less=True)
         bits_left = Signal(range(ROW_BITS + 1), name="bits_left")
         bases = [
-            (base, given, Signal(ROW_BITS, name=f"{name}first", reset_less=True))
-            for base, given, name in ((self.base, buffer, ""), (self.kept_base, self.kept_buffer, "kept_"))
+            (base, row, Signal(ROW_BITS, name=f"{name}first", reset_less=True))
+            for base, row, name in ((self.base, buffer, ""), (self.kept_base, self.kept_buffer, "kept_"))
         ]
         stop, reach, beyond, end = self._inputs(m)
         none = (self.features == 0) | self.features[_FEATURE_BITS:].any()
@@ -227,8 +227,8 @@ class ProgramLoader(wiring.Component):
             # used only after a refusal
             m.d.sync += [self.number.eq(self.operations - 1), self.error.eq(PROGRAM)]
             m.d.sync += [stop.eq(end), reach.eq(0), beyond.eq(end[ROW_BITS])]
-            for base, given, first in bases:
-                m.d.sync += [base.eq(0), first.eq(given)]
+            for base, row, first in bases:
+                m.d.sync += [base.eq(0), first.eq(row)]
             m.next = "MULTIPLY"
             for number, (reason, _) in reversed([*enumerate(reasons)]):
                 with m.If(refused[number]):
