@@ -13,9 +13,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PLACE_HOLDERS = frozenset(["that", "those", "what", "one", "ones", "it", "its", "such", "there", "which", "whose"])
 PAGE_WORDS = {"docs/blocks/cores/": 1600, "docs/blocks/index.md": 1600, "docs/blocks/": 700, "": 2000}
 """Most words of a page, code and tables included, by the first prefix that its path has."""
-PAGES_RATE = 22
+PAGES_RATE = 20
 """Most place-holders in 1,000 words of the pages' prose."""
-ROOM_RATES = {"golden": 25, "hw": 28, "sim": 25, "boards": 25, "mutation": 27, "scripts": 25}
+ROOM_RATES = {"golden": 25, "hw": 25, "sim": 25, "boards": 25, "mutation": 27, "scripts": 25}
 """Most place-holders in 1,000 words of a package's docstrings and comments."""
 
 
