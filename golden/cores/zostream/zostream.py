@@ -1,6 +1,7 @@
-"""`zostream`: zeroth-order training of transformers whose weights stay in DRAM, as `golden.zo.job` computes it.
+"""`zostream`: zeroth-order training of transformers with weights in DRAM, with the integers of `golden.zo.job`.
 
-The core is generated for an array and buffers, not for a network: that is a program and a stream of weights in memory.
+The core is generated for an array and buffers, not for a network: a network is a program and a stream of weights in
+memory.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ from .registers import CORE, JOBS, STREAM_EPS_SHIFTS, Command
 from .registers import Error as StreamError
 
 MOST_FEATURES = 1 << 18
-"""Features of a token, less one, that a core reads at most: more would be more beats than a read command counts."""
+"""Most features of a token, plus one: a read command counts no more beats."""
 MOST_KEPT = (1 << 16) - 1
-"""Values of a row that passes a cut: those of both sides are a read command."""
+"""Most values of a row at the cut: one read command reads the rows of both sides."""
 TABLES = 2
-"""Tables of deltas, of the two parts of a network that is cut; one of them stays empty for another one."""
+"""Tables of deltas, one for each part of a network; a network without a cut uses one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +59,9 @@ class ZostreamSpec(ZerothOrderSpec):
     Parameters
     ----------
     lanes : int
-        Size of the array of multipliers: inputs and outputs of a tile. Refused: other than 8, 16, 32 or 64.
+        Size of the array of multipliers: inputs of a tile. Refused: other than 8, 16, 32 or 64.
     columns : int
-        Size of the array of multipliers: inputs and outputs of a tile. Refused: other than 4, 8, 16 or 32; more than
-        `lanes`.
+        Size of the array of multipliers: outputs of a tile. Refused: other than 4, 8, 16 or 32; more than `lanes`.
     rows : int
         Rows of the activation memory, `lanes` values of 24 bits each. Refused: 0.
     wide_rows : int
@@ -78,11 +78,11 @@ class ZostreamSpec(ZerothOrderSpec):
     classes : int
         Most classes. Refused: more than 256: a label has eight bits.
     ports : int
-        AXI4 ports to the memory outside, 1 or 2: with 2 the stream of weights comes over both, a burst each in turn.
-        Refused: other than 1 or 2.
+        AXI4 ports to the external memory, 1 or 2: with 2, bursts of the weight stream alternate between them. Refused:
+        other than 1 or 2.
     generator : PezoSpec
-        Generator of the perturbations: on the fly, so that its numbers return. Refused: no replay; numbers a cycle with
-        a factor in common with a tile; numbers that return after too many cycles, such as those of 14 bits.
+        Generator of the perturbations: on the fly, so that its numbers repeat. Refused: no replay; numbers a cycle with
+        a factor in common with a tile; numbers that repeat after too many cycles, such as 14-bit numbers.
 
     Raises
     ------
@@ -150,12 +150,12 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
-        """Buses of the RTL, by port: the registers, and the halves of the ports to the memory outside."""
+        """Buses of the RTL by port: registers, and read and write halves of the AXI4 ports."""
         return core_buses(self.ports)
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """As of any core; with two ports the second one has the weights, and the first one reads half of them."""
+        """Buses of any core; with two ports, `weights` names the second, and the first reads half of the weights."""
         return super().address_buses | ({"weights": "m_axi_gmem1"} if self.ports == 2 else {})
 
     @cached_property
@@ -183,7 +183,7 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @property
     def tokens(self) -> int:
-        """Most tokens of a sentence: both sides of it are on the chip at once."""
+        """Most tokens of a sentence: both sides are on the chip at once."""
         return self.sums // 2
 
     @cached_property
@@ -206,7 +206,7 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @property
     def dsps(self) -> int:
-        """DSPs of the core: of the array and the dequantisers, and of all that is behind the array."""
+        """DSPs of the core: array, dequantisers, and the blocks after the array."""
         values = {"elementwise": 2 * LANES, "activations": LANES, "norm": 4 * self.norm_lanes + 11}
         attention = {"softmax": 2 * LANES + 1, "contexts": LANES, "rotary": 2 * LANES}
         others = {"L2 norm": LANES + 1, "offsets": 1, "places": 1, "losses": 1}
@@ -214,13 +214,13 @@ class ZostreamSpec(ZerothOrderSpec):
         return self.lanes * self.columns + min(2 * self.columns, 32) + behind
 
     def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Settings that take less memory or fewer DSPs: fewer rows and features, less room, a smaller array."""
+        """Settings with less memory or fewer DSPs: fewer rows, features and sums, a smaller array."""
         least = {"rows": 1024, "wide_rows": 1024, "features": 1024, "sums": 32, "columns": 4}
         return {name: [{name: size} for size in _halves(getattr(self, name), end)] for name, end in least.items()}
 
     @property
     def times(self) -> int:
-        """Rows of deltas, after which words return."""
+        """Rows of deltas; longer perturbations repeat them."""
         return self.offsets.times
 
     @property
@@ -230,30 +230,32 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @cached_property
     def signature(self) -> int:
-        """Value of the register of this name; a core with one port has that of cores before there were two."""
+        """Value of the register ``signature``; one port does not count, for compatibility with cores without the
+        parameter.
+        """
         return self.signed(*(() if self.ports > 1 else ("ports",)))
 
     @property
     def reader(self) -> AxiReadSpec:
-        """Reads of a port: long bursts of the stream of weights."""
+        """Reads of a port: long bursts for the weight stream."""
         return AxiReadSpec(address=self.address)
 
     @property
     def writer(self) -> AxiWriteSpec:
-        """Writes of a port: short FIFOs, as there are records alone."""
+        """Writes of a port: short FIFOs, as only records are written."""
         return AxiWriteSpec(address=self.address, burst=16, depth=32)
 
     @property
     def image_beats(self) -> Mapping[str, int | str]:
-        """Beats of the images of program and state; how many the deltas have, the program says."""
+        """Beats of the images of program and state; the program determines the size of the deltas."""
         return {"program": "program_beats", "state": -(-self.generator.state_bits // (8 * BEAT))}
 
     def layout(self, program: Program) -> ZostreamLayout:
-        """Regions of device memory of a job with a program."""
+        """Memory regions of a job with a program."""
         return ZostreamLayout(program, self.generator)
 
     def planned(self, transformer: IntegerTransformer) -> tuple[StreamLayout, Program]:
-        """Lay out the stream of a transformer with its matrices in NF4, and its program.
+        """Stream layout of a transformer with NF4 matrices, and its program.
 
         Raises
         ------
@@ -268,21 +270,21 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @classmethod
     def runs(cls, transformer: IntegerTransformer) -> list[TransformerFit]:
-        """Put a transformer on each preset, with its matrices in NF4."""
-        found = []
+        """Fit of a transformer with NF4 matrices on each preset."""
+        fits = []
         for preset, settings in cls.presets.items():
             spec = cls(**settings)  # type: ignore[arg-type]
             fit = TransformerFit(cls.name, preset, spec, spec.size)
             try:
                 _, program = spec.planned(transformer)
             except UserError as refused:
-                found.append(replace(fit, refusal=str(refused)))
+                fits.append(replace(fit, refusal=str(refused)))
             else:
-                found.append(replace(fit, longest=program.capacity // 2))
-        return found
+                fits.append(replace(fit, longest=program.capacity // 2))
+        return fits
 
     def check(self, images: StreamImages) -> None:
-        """Refuse a network that the core cannot run: by program or stream, or for another number of rows of deltas."""
+        """Refuse a network that the core cannot run: program, stream, or rows of deltas."""
         name = images.model.transformer.network.name
         self.check_program(images.program, name)
         images.check_stream()
@@ -291,17 +293,11 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @staticmethod
     def longest(images: StreamImages) -> int:
-        """Most tokens of a sample of a network: both sides of it are on the chip at once."""
+        """Most tokens of a sample of a network: both sides are on the chip at once."""
         return images.program.capacity // 2
 
     def check_lengths(self, images: StreamImages, lengths: Sequence[int]) -> None:
-        """Refuse samples that are empty, or for whose tokens the core has no room.
-
-        Raises
-        ------
-        UserError
-            For the first of them.
-        """
+        """Refuse samples with no or too many tokens: a `UserError` for the first."""
         most = self.longest(images)
         for number, length in enumerate(lengths):
             if not 1 <= length <= most:
@@ -316,31 +312,32 @@ class ZostreamSpec(ZerothOrderSpec):
         ----------
         program : Program
         name : str
-            Of the network, for messages.
+            Name of the network, for messages.
 
         Raises
         ------
         UserError
-            If it is for another size; a `ProgramError` with the core's reason and number of the operation if it is
-            longer, has more classes, or something else that the core does not take.
+            For a program of another size.
+        ProgramError
+            For any other reason: with the core's reason and the number of the operation.
         """
         if program.size != self.size:
             raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
-        count, own = len(program.instructions), "the core was generated with"
+        count, limit = len(program.instructions), "the core was generated with"
         if count > self.operations:
-            text = f"{name} has {count} operations: {own} operations = {self.operations}"
+            text = f"{name} has {count} operations: {limit} operations = {self.operations}"
             raise ProgramError(Reason.LENGTH, text)
         program.check(self.features)
         final = program.instructions[-1]
         place, inputs, size = RowAddress.of(final.destination), RowAddress.of(program.inputs), self.size
         width, rows = (size.columns, size.wide_rows) if inputs.wide else (size.lanes, size.rows)
         classes = f"classes = {self.classes}"
-        kept = program.instructions[program.cut - 1].outputs if program.cut else 0
+        cut_values = program.instructions[program.cut - 1].outputs if program.cut else 0
         end = (inputs.first + -(-program.features // width)) * program.capacity
         for reason, wrong, number, text in (
-            (Reason.SIZE, final.outputs > self.classes, count - 1, f"has {final.outputs} classes: {own} {classes}"),
+            (Reason.SIZE, final.outputs > self.classes, count - 1, f"has {final.outputs} classes: {limit} {classes}"),
             (Reason.SIZE, not 1 <= program.features < MOST_FEATURES, count - 1, f"takes {program.features} features"),
-            (Reason.SIZE, kept > MOST_KEPT, count - 1, f"has {kept} values of a row that passes its cut"),
+            (Reason.SIZE, cut_values > MOST_KEPT, count - 1, f"has {cut_values} values of a row that passes its cut"),
             (Reason.WORDS, not program.words + program.behind, count - 1, "has nothing that is tuned"),
             (Reason.FORMAT, place.wide or final.result_shift, count - 1, "has logits in another format than Q8.16"),
             (Reason.ROWS, end > rows, 0, f"has inputs up to row {end - 1}: the memory has {rows}"),
@@ -349,13 +346,7 @@ class ZostreamSpec(ZerothOrderSpec):
                 raise ProgramError(reason, f"{name} {text}", number)
 
     def check_steps(self, settings: StepSettings) -> None:
-        """Refuse settings of steps that the core cannot run.
-
-        Raises
-        ------
-        UserError
-            If the loss is another one, or eps is too large.
-        """
+        """Refuse settings of steps that the core cannot run: another loss or a too large eps is a `UserError`."""
         if settings.loss != "cross_entropy":
             raise UserError(f"loss = {settings.loss}: {self.name} has cross_entropy alone")
         if settings.eps_shift not in STREAM_EPS_SHIFTS:
@@ -366,19 +357,13 @@ class ZostreamSpec(ZerothOrderSpec):
             )
 
     def check_cut(self, settings: StepSettings, images: StreamImages) -> None:
-        """Refuse steps that cut a network elsewhere than its program.
-
-        Raises
-        ------
-        UserError
-            If they do. With a forward cache the program is cut, and the steps are not.
-        """
-        if settings.split.cut != (own := 0 if images.cached else images.cut):
+        """Refuse steps whose cut is not the program's: a `UserError`. With a forward cache only programs have a cut."""
+        if settings.split.cut != (cut := 0 if images.cached else images.cut):
             name = images.model.transformer.network.name
-            raise UserError(f"cut = {settings.split.cut}: the program of {name} was made for steps with cut = {own}")
+            raise UserError(f"cut = {settings.split.cut}: the program of {name} was made for steps with cut = {cut}")
 
     def step_registers(self, settings: StepSettings, images: StreamImages) -> dict[str, int]:
-        """Settings of steps as the registers of a training command; see `check_cut`."""
+        """Registers of a training command for the settings of its steps, see `check_cut`."""
         split = settings.split
         self.check_cut(settings, images)
         span = split.layout(images.model, self.generator.period).spans[1]
@@ -393,7 +378,7 @@ class ZostreamSpec(ZerothOrderSpec):
         }
 
     def checks(self, command: Any, settings: Any) -> Iterator[Check]:
-        """List the core's own reasons to refuse a command."""
+        """Reasons of this core to refuse a command, see `CoreSpec.checks`."""
         load, beats = command == Command.LOAD, settings.program_beats
         most_beats = HEADER_BEATS + INSTRUCTION_BEATS * self.operations
         yield Check(load & (beats == 0), Error.ZERO_LENGTH, beats)
@@ -401,10 +386,10 @@ class ZostreamSpec(ZerothOrderSpec):
         yield from super().checks(command, settings)
 
     def pass_checks(self, job: Any, settings: Any) -> Iterator[Check]:
-        """List the engine's reasons to refuse the passes of a job."""
+        """The engine's reasons to refuse the passes of a job."""
         yield Check(job & (settings.cached > 1), Error.BAD_SPLIT, settings.cached)
 
 
 def _halves(value: int, least: int) -> list[int]:
-    """Half of a value, a quarter, and so on, down to the least."""
+    """Halves of a value, down to the least."""
     return [value >> times for times in range(1, value.bit_length()) if value >> times >= least]
