@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from torch import nn
 
 from ...boards.board import DEFAULT_MHZ
+from ...golden.cores.network_core import NetworkCoreSpec
 from ...golden.datasets.dataset import Task
 from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
@@ -150,53 +150,34 @@ def _adapters(name: str, drift: str, core: str, options: Options) -> Measured:
         settings = AdapterSettings(method, engine, defaults.epochs, rate=defaults.rate)
         return AdapterTuning(network, deepcopy(module), task, settings)
 
-    def seconds(engine: str) -> float:
-        return tuning(engine).run().seconds
-
-    times = {}
-    for engine in ("float", "golden"):
-        options.progress(f"{method}, {name}: {engine}")
-        times[engine] = _fastest(partial(seconds, engine))
-    job, tuner = tuning("rtl"), tuner_of(method)
-    spec = tuner.spec_for(network, job.settings, len(task.tune), byte_inputs=True, preset=core)
-    _, comparison = tuner.run(job, spec, lambda stage: options.progress(f"{spec.name} {core}: {stage}"))
-    _refuse_mismatches(comparison)
+    floats, integers = _seconds(tuning, f"{method}, {name}", options)
+    job = tuning("rtl")
+    spec = tuner_of(method).spec_for(network, job.settings, len(task.tune), byte_inputs=True, preset=core)
+    named = f"{spec.name} {core}"
+    comparison = _on_core(job, spec, method, named, options)
     paper = PAPER_SECONDS if name == LENET else None
     steps = comparison.compared
     title = f"{method}, {name}, {len(task.tune):,} samples, {defaults.epochs} epochs"
-    return Measured(
-        title, f"{spec.name} {core}", steps, times["float"], times["golden"], steps, comparison.cycles, paper
-    )
+    return Measured(title, named, steps, floats, integers, steps, comparison.cycles, paper)
 
 
 def _zeroth_order(options: Options) -> Measured:
     """Measure the demo's job by zeroth order; the core runs the first steps."""
     network, task, module = _start("digits", "camera", options)
-    core = zeroth.core_for_digits(network, task)
+    core, part, steps = zeroth.core_for_digits(network, task), zeroth.STEPS_IN_RTL, zo_defaults("digits").steps
 
-    def job(steps: int, engine: str) -> FineTuning | IntegerTuning:
-        settings = zeroth.settings_for(steps)
+    def job(engine: str) -> FineTuning | IntegerTuning:
+        settings = zeroth.settings_for(part)
         if engine == "float":
             chosen = ZoSettings(settings.method, settings.rate, settings.eps, settings.schedule, engine="float")
             return FineTuning(NetworkObjective(deepcopy(module), task), chosen)
         return IntegerTuning(network, module, task, settings, core.lanes, core.columns)
 
-    def seconds(engine: str) -> float:
-        return job(part, engine).run().seconds
-
-    times, part = {}, zeroth.STEPS_IN_RTL
-    steps = zo_defaults("digits").steps
-    for engine in ("float", "golden"):
-        options.progress(f"{zeroth.METHOD}, digits: {engine}")
-        times[engine] = _fastest(partial(seconds, engine)) * steps / part
-    tuner = tuner_of(zeroth.METHOD)
-    begin: Callable[[str], None] = lambda stage: options.progress(f"{core.name} {zeroth.CORE}: {stage}")  # noqa: E731
-    _, comparison = tuner.run(job(part, "golden"), core, begin)
-    _refuse_mismatches(comparison)
+    floats, integers = (seconds * steps / part for seconds in _seconds(job, f"{zeroth.METHOD}, digits", options))
+    named = f"{core.name} {zeroth.CORE}"
+    comparison = _on_core(job("golden"), core, zeroth.METHOD, named, options)
     title = f"{zeroth.METHOD}, digits, {steps:,} steps of {zo_defaults('digits').batch}"
-    return Measured(
-        title, f"{core.name} {zeroth.CORE}", steps, times["float"], times["golden"], part, comparison.cycles
-    )
+    return Measured(title, named, steps, floats, integers, part, comparison.cycles)
 
 
 def _start(name: str, drift: str, options: Options) -> tuple[Network, Task, nn.Module]:
@@ -206,12 +187,18 @@ def _start(name: str, drift: str, options: Options) -> tuple[Network, Task, nn.M
     return network, task, module
 
 
-def _fastest(run: Callable[[], float]) -> float:
-    return min(run() for _ in range(ROUNDS))
+def _seconds(job: Callable[[str], Any], title: str, options: Options) -> Iterator[float]:
+    """Seconds of a job in float, then in integers, the fastest of `ROUNDS`."""
+    for engine in ("float", "golden"):
+        options.progress(f"{title}: {engine}")
+        yield min(job(engine).run().seconds for _ in range(ROUNDS))
 
 
-def _refuse_mismatches(comparison: Comparison) -> None:
+def _on_core(job: Any, core: NetworkCoreSpec, method: str, named: str, options: Options) -> Comparison:
+    """Run a job on the compiled core; a `UserError` for any difference from the integers."""
+    _, comparison = tuner_of(method).run(job, core, lambda stage: options.progress(f"{named}: {stage}"))
     if comparison.mismatches:
         raise UserError(
             f"the core differs from the integers in {comparison.mismatches} comparisons: its cycles mean nothing"
         )
+    return comparison
