@@ -1,1 +1,1 @@
-"""Cores on a board: a room for each, with jobs, self-test, example and cost."""
+"""Cores on a board: jobs, self-test, example and sweep of each core."""

@@ -11,7 +11,7 @@ from ..vivado.ipxact import vlnv
 
 
 def description(test: SelfTest, name: str, clock_hz: int, example: Example | None = None) -> str:
-    """JSON of registers, codes and the self-test of a core; in a block design the core may be an IP or a module.
+    """JSON of registers, codes and self-test of a core, for an IP or a module reference in a block design.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ def description(test: SelfTest, name: str, clock_hz: int, example: Example | Non
     clock_hz : int
         Requested rate of the core's clock.
     example : Example, optional
-        A job that tunes a network; the driver counts accuracies.
+        Job that tunes a network; the driver counts accuracies.
     """
     core = test.spec.registers
     status = core.map["status"]

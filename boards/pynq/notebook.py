@@ -1,4 +1,4 @@
-"""Jupyter notebook that brings a core up on a board with PYNQ: overlay, registers, self-test, one command by hand."""
+"""Jupyter notebook for a core on a board with PYNQ: overlay, registers, self-test, one command by hand."""
 
 from __future__ import annotations
 

@@ -8,9 +8,9 @@ from .job import SelfTest, SelfTestStage
 
 
 def c_source(test: SelfTest, clock_hz: int = 0) -> str:
-    """Format the stages of a self-test as C; its memory is a file, `SelfTest.image`.
+    """C source of the stages of a self-test; the memory is a file, `SelfTest.image`.
 
-    `clock_hz` is the expected clock rate, 0 for any, in programs compiled without `FABTUNE_CLOCK_HZ`.
+    `clock_hz` is the expected clock rate, 0 for any rate, in programs compiled without `FABTUNE_CLOCK_HZ`.
     """
     prefix = test.spec.registers.name.upper()
     lines = [
@@ -52,18 +52,18 @@ def c_source(test: SelfTest, clock_hz: int = 0) -> str:
 
 
 def error_names(spec: CoreSpec) -> str:
-    """Format a core's error names by code as a C array, with NULL in gaps."""
+    """C array of a core's error names by code, with NULL in gaps."""
     names = {code.value: f'"{code.name.lower()}"' for code in spec.registers.errors}
     return f"{{{', '.join(names.get(code, 'NULL') for code in range(max(names) + 1))}}}"
 
 
 def setting_offset(spec: CoreSpec) -> str:
-    """Format the offset of the first setting, whose bits a program tests."""
+    """Offset of the first setting in C; a program tests its bits."""
     return f"0x{spec.registers.map[spec.registers.settings[0].registers[0]].offset:X}u"
 
 
 def assembler_source(name: str, memory: JobMemory) -> str:
-    """Format a job's memory for a program without files: its full size, beginning with the file NAME.bin."""
+    """Assembler source of a job's memory for a program without files: NAME.bin, padded to the full size."""
     return "\n".join(
         [
             f"/* Memory of the job in {name}.bin. Generated. */",
@@ -91,12 +91,14 @@ def _settings(test: SelfTest, prefix: str, stage: SelfTestStage) -> list[str]:
 
 def _expectations(prefix: str, stage: SelfTestStage) -> list[str]:
     counters = [f'{{"{name}", 0, {prefix}_{name.upper()}, 0, {value}u}}' for name, value in stage.counters.items()]
-    memory = [f'{{"{one.what}", 1, 0x{one.offset:X}u, 0x{one.size:X}u, 0x{one.crc32:08X}u}}' for one in stage.memory]
+    memory = [
+        f'{{"{item.what}", 1, 0x{item.offset:X}u, 0x{item.size:X}u, 0x{item.crc32:08X}u}}' for item in stage.memory
+    ]
     return counters + memory
 
 
 def _array(kind: str, name: str, rows: list[str]) -> list[str]:
-    """Format a table; nothing if it is empty."""
+    """C array of a table; no lines for an empty table."""
     if not rows:
         return []
     return [f"static const struct {kind} {name}[] = {{", *(f"    {row}," for row in rows), "};"]

@@ -55,7 +55,7 @@ class SelfTestStage:
         Name for messages.
     command : IntEnum
     settings : dict of str to int
-        Settings by name, addresses as offsets in the job's memory; others keep their values.
+        Settings by name, addresses as offsets in the job's memory; other settings keep their values.
     counters : dict of str to int
         Expected counters.
     memory : tuple of Expectation
@@ -102,10 +102,7 @@ class SelfTest:
         memory: Mapping[str, tuple[int, Bytes]] | None = None,
         images: Sequence[Bytes] = (),
     ) -> None:
-        """Append a stage, see `SelfTestStage`.
-
-        `memory` has by description the offset of each expected region, and its bytes.
-        """
+        """Append a stage, see `SelfTestStage`; `memory` has offset and expected bytes by description."""
         expected = tuple(
             Expectation(what, offset, image.size, zlib.crc32(image.tobytes()), image.reshape(-1))
             for what, (offset, image) in (memory or {}).items()
@@ -114,7 +111,7 @@ class SelfTest:
         self.stages.append(done)
 
     def copies(self, *names: str) -> None:
-        """Use the first stages with these names as the check of the memory."""
+        """Use the first stages with these names as the test of the memory."""
         self.copy += [next(stage for stage in self.stages if stage.name == name) for name in names]
 
     @property
@@ -136,8 +133,7 @@ class SelfTest:
         say: Callable[[str], object] = _silent,
         seconds: float = SECONDS,
     ) -> list[str]:
-        """Test registers, memory, all stages and, if a rate is given, the clock of a core; return the names of the
-        stages.
+        """Test registers, memory, all stages and, with a rate, the clock of a core; return the names of the stages.
 
         Parameters
         ----------
@@ -155,7 +151,7 @@ class SelfTest:
         Raises
         ------
         UserError
-            Naming the first failing test, and the difference.
+            Names the first failing test and the difference.
         """
         spec = self.spec
         say(f"self-test: {spec.name}, signature {spec.signature:#010x}, {core.waiting(seconds)}")
@@ -177,7 +173,7 @@ class SelfTest:
             with _named(where, say):
                 cycles = self._run(stage, core, buffer, seconds)
                 say(f"{where}: right, {cycles} cycles")
-            # commands before a load may not run after it: the network differs
+            # the clock test repeats a command on the loaded network, so commands before the last load do not count
             if cycles > longest or stage.command == self.stages[0].command:
                 longest, command = cycles, stage
         if clock_hz:
@@ -195,12 +191,12 @@ class SelfTest:
         for name, expected in stage.counters.items():
             if finished.counts[name] != expected:
                 raise UserError(f"{name} is {finished.counts[name]}, golden says {expected}")
-        for one in stage.memory:
-            written = buffer.array[one.offset : one.offset + one.size]
-            found = zlib.crc32(written.tobytes())
-            if found != one.crc32:
+        for item in stage.memory:
+            written = buffer.array[item.offset : item.offset + item.size]
+            checksum = zlib.crc32(written.tobytes())
+            if checksum != item.crc32:
                 nothing = "" if written.any() else ": all bytes are 0"
-                raise UserError(f"{one.what} have CRC-32 {found:#010x}, golden says {one.crc32:#010x}{nothing}")
+                raise UserError(f"{item.what} have CRC-32 {checksum:#010x}, golden says {item.crc32:#010x}{nothing}")
         return finished.cycles
 
     def _command(self, stage: SelfTestStage, core: Core, buffer: Buffer, seconds: float) -> Finished:
@@ -220,7 +216,7 @@ class SelfTest:
         watch: ClockWatch,
         say: Callable[[str], object],
     ) -> None:
-        """Repeat a command until it was watched long enough; refuse an unexpected clock rate."""
+        """Repeat a command for the measuring time; refuse an unexpected clock rate."""
         begun, core.watch = watch.now(), watch
         while watch.nanoseconds < WATCHED and watch.now() - begun < 10 * WATCHED:
             self._command(stage, core, buffer, SECONDS)
@@ -236,7 +232,7 @@ class SelfTest:
 
 @contextlib.contextmanager
 def _named(where: str, say: Callable[[str], object], more: str = "") -> Iterator[None]:
-    """Name a test in its errors, and print them, with `more` after an ended command."""
+    """Name a test in its errors and print them, with `more` if the command has ended."""
     try:
         yield
     except UserError as error:

@@ -1,4 +1,4 @@
-"""Construction of self-tests: commands are played on the golden core, which gives the expected results."""
+"""Builder of self-tests: commands run on the golden core, which gives the expected results."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from .job import SelfTest
 
 
 class PlayedSelfTest:
-    """Script of a self-test; added stages are played at once.
+    """Script of a self-test; each added command runs at once on the golden core.
 
     Parameters
     ----------
     spec : CoreSpec
     core : GoldenCore, optional
-        By default the spec's own.
+        By default the spec's golden core.
     traces : bool
-        Training stages keep the images of the parameters.
+        Training stages record the images of the parameters.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class PlayedSelfTest:
         trains: bool = False,
         counters: Sequence[str] = (),
     ) -> list[Bytes]:
-        """Play a command, append it as a stage, and return the compared regions.
+        """Run a command, append it as a stage, and return the compared regions.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class PlayedSelfTest:
         shows : mapping of str to str
             Address settings of the regions to compare, up to the last byte written so far, with descriptions.
         trains : bool
-            Counters are compared, too.
+            Compare counters, too.
         counters : sequence of str
             Compared counters; by default all.
 

@@ -1,4 +1,4 @@
-"""Self-test as JSON with its memory in a file beside it, for boards and benches without golden."""
+"""Self-test as JSON, with its memory in a second file, for boards and benches without golden."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ...golden.files import parse_json
 from .job import Expectation, SelfTest, SelfTestStage
 
 PLACE = Path("tb", "data", "selftest.json")
-"""File in a package, beside that of the memory."""
+"""File in a package; the memory is in the same folder."""
 
 
 def described(test: SelfTest) -> dict[str, Any]:
-    """Describe size and commands of a self-test, for JSON."""
+    """Size and commands of a self-test in JSON types."""
     return {
         "size": test.size,
         "copy": [_stage(stage) for stage in test.copy],
@@ -29,7 +29,7 @@ def described(test: SelfTest) -> dict[str, Any]:
 
 
 def saved(test: SelfTest) -> str:
-    """Format a self-test without its memory as JSON."""
+    """JSON of a self-test without its memory."""
     return json.dumps(described(test), indent=1) + "\n"
 
 
@@ -40,11 +40,11 @@ def packaged_test(spec: CoreSpec, package: Path) -> SelfTest:
     """
     test = SelfTest(spec)
     try:
-        found = parse_json((package / PLACE).read_bytes())
+        document = parse_json((package / PLACE).read_bytes())
         test.memory.images[0] = _image((package / PLACE).with_name("memory.hex"))
-        test.memory.end = found["size"]
+        test.memory.end = document["size"]
         for name in ("copy", "stages"):
-            setattr(test, name, [_restored(spec, one) for one in found[name]])
+            setattr(test, name, [_restored(spec, stage) for stage in document[name]])
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{package / PLACE} or its memory is damaged ({error!r}): package the core anew") from error
     return test
@@ -56,7 +56,7 @@ def _stage(stage: SelfTestStage) -> dict[str, Any]:
         "command": stage.command.name.lower(),
         "settings": stage.settings,
         "counters": stage.counters,
-        "memory": [[one.what, one.offset, one.size, one.crc32] for one in stage.memory],
+        "memory": [[item.what, item.offset, item.size, item.crc32] for item in stage.memory],
     }
 
 

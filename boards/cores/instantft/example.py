@@ -21,15 +21,15 @@ from ...example.task import ExampleTask, as_read, correct, only
 from ...selftest.played import PlayedSelfTest
 
 BATCH = 20
-"""The rate of a sample is for this batch, also on a core with smaller ones."""
+"""Batch of the default rate, also on a core with a smaller batch."""
 DRAWN = {"adapters": AdapterDefaults(10, 0.2), "layer": AdapterDefaults(10, 0.1), "biases": AdapterDefaults(10, 0.1)}
-"""Epochs and rate for a drawn network, by tuned parameters."""
+"""Epochs and rate for a random network, by tuned parameters."""
 PROGRAM = Path(__file__).with_name("example.c")
 """C source of the core's commands."""
 
 
 def example(spec: InstantftSpec, task: ExampleTask) -> Example:
-    """Make the example of a core: the job of `fabtune tune` with the task's seed, epochs, batch and rate.
+    """Example of a core: the job of `fabtune tune` with the task's seed, epochs, batch and rate.
 
     Samples or a batch beyond the core's limits are a `UserError`.
     """
@@ -45,37 +45,47 @@ def example(spec: InstantftSpec, task: ExampleTask) -> Example:
     tested = np.split(np.arange(len(test)), range(spec.batch, len(test), spec.batch))
 
     script = PlayedSelfTest(spec, traces=False)
-    at = {
+    address = {
         "parameters": script.place(layout.parameters(task.frozen)),
         "adapters": script.place(layout.adapters(adapters)),
         "tune_samples": script.place(layout.samples(as_read(tune, spec.byte_inputs)), "tune_samples"),
-        "tune_order": script.place(layout.order([(one, tune.labels[one]) for one in tuned]), "tune_order"),
+        "tune_order": script.place(layout.order([(indices, tune.labels[indices]) for indices in tuned]), "tune_order"),
         "test_samples": script.place(layout.samples(as_read(test, spec.byte_inputs)), "test_samples"),
-        "test_order": script.place(layout.order([(one, test.labels[one]) for one in tested]), "test_order"),
+        "test_order": script.place(layout.order([(indices, test.labels[indices]) for indices in tested]), "test_order"),
         "labels": script.place(Region.containing("labels", test.labels.astype(np.uint8))),
         "cache": script.place(layout.cache(len(tune), raw)),
         "scratch": script.place(layout.scratch(), "scratch"),
         "logits": script.place(layout.logits(len(test))),
         "tuned": script.place(layout.adapters(), "tuned"),
     }
-    infer = {"samples": at["test_samples"], "order": at["test_order"], "cache": at["scratch"], "logits": at["logits"]}
+    infer = {
+        "samples": address["test_samples"],
+        "order": address["test_order"],
+        "cache": address["scratch"],
+        "logits": address["logits"],
+    }
     infer |= {"samples_per_epoch": len(test), "epochs": 1, "batch": spec.batch, "mode": 0}
 
     def inferred(name: str) -> int:
         (logits,) = script.play(name, Command.INFER, infer, {"logits": "logits"})
         return correct(layout.logits_of(logits), test.labels)
 
-    script.play("load the network", Command.LOAD, {"parameters": at["parameters"]})
-    script.play("load adapters", Command.LOAD_ADAPTERS, {"adapters": at["adapters"]})
+    script.play("load the network", Command.LOAD, {"parameters": address["parameters"]})
+    script.play("load adapters", Command.LOAD_ADAPTERS, {"adapters": address["adapters"]})
     before = inferred("infer")
     script.play("forget the cache", Command.FORGET, {})
     mode = RAW.mask * raw
-    registers = {"samples": at["tune_samples"], "order": at["tune_order"], "cache": at["cache"], "logits": at["logits"]}
+    registers = {
+        "samples": address["tune_samples"],
+        "order": address["tune_order"],
+        "cache": address["cache"],
+        "logits": address["logits"],
+    }
     registers |= {"cache_entries": len(tune), "samples_per_epoch": len(tune), "epochs": epochs, "batch": size}
     registers |= {"rate": rate, "mode": mode} | ({"validation_samples": 0, "patience": 0} if spec.validation else {})
     script.play("tune", Command.TUNE, registers, trains=True, counters=("batches", "misses", "saturations"))
     after = inferred("infer again")
-    script.play("save adapters", Command.SAVE_ADAPTERS, {"adapters": at["tuned"]}, {"adapters": "adapters"})
+    script.play("save adapters", Command.SAVE_ADAPTERS, {"adapters": address["tuned"]}, {"adapters": "adapters"})
 
     settings = {"tune_count": len(tune), "epochs": epochs, "tune_batch": size, "test_count": len(test)}
     settings |= {"test_batch": spec.batch, "rate": rate, "mode": mode}
@@ -86,7 +96,6 @@ def example(spec: InstantftSpec, task: ExampleTask) -> Example:
 
 
 def _check(spec: InstantftSpec, task: ExampleTask, samples: int) -> None:
-    """Refuse samples and batches beyond the core's limits."""
     only(task, spec.name, "epochs", "steps")
     if samples > spec.cache_entries:
         most = 1 << (samples - 1).bit_length()
@@ -99,10 +108,10 @@ def _check(spec: InstantftSpec, task: ExampleTask, samples: int) -> None:
 
 
 def _initial(spec: InstantftSpec, seed: int) -> Adapters:
-    """Initial adapters, which change nothing."""
+    """Initial adapters, without effect on the network."""
     shape = spec.mapping.shape
     if shape.selects:
         return untuned_layer(shape)
     a = initial_adapters(shape.inputs, shape.rank, np.random.default_rng([seed, 1]))
     zeros = np.zeros((shape.classes, shape.rank), np.int64)
-    return Adapters.of(shape, [Q4_12.from_float(one) for one in a], [zeros] * len(a))
+    return Adapters.of(shape, [Q4_12.from_float(factor) for factor in a], [zeros] * len(a))

@@ -17,7 +17,7 @@ RATE = 5243
 
 
 def selftest(spec: InstantftSpec, seed: int = 1, task: ExampleTask | None = None) -> SelfTest:
-    """Make the self-test of a core, with random parameters and samples, or with a task's and its first samples."""
+    """Self-test of a core with random parameters and samples, or with a task's parameters and first samples."""
     rng = np.random.default_rng(seed)
     mapping, layout = spec.mapping, spec.layout
     batch = min(BATCH, spec.batch)
@@ -28,11 +28,11 @@ def selftest(spec: InstantftSpec, seed: int = 1, task: ExampleTask | None = None
     batches = [np.arange(first, min(first + batch, samples)) for first in range(0, samples, batch)]
 
     script = PlayedSelfTest(spec)
-    at = {region.register: script.place(region) for region in (layout.parameters(frozen), layout.adapters(start))}
-    at["samples"] = script.place(layout.samples(inputs))
-    at["order"] = script.place(layout.order([(one, labels[one]) for one in batches]))
-    at["cache"] = script.place(layout.cache(samples, raw=False))
-    at["logits"] = script.place(layout.logits(samples))
+    address = {region.register: script.place(region) for region in (layout.parameters(frozen), layout.adapters(start))}
+    address["samples"] = script.place(layout.samples(inputs))
+    address["order"] = script.place(layout.order([(indices, labels[indices]) for indices in batches]))
+    address["cache"] = script.place(layout.cache(samples, raw=False))
+    address["logits"] = script.place(layout.logits(samples))
     saved, scratch = script.place(layout.adapters(), "saved"), script.place(layout.scratch(), "scratch")
     raw = spec.raw_modes[0]
     records = {"cache": "records of the cache"} if spec.cache == "dram" else {}
@@ -41,7 +41,7 @@ def selftest(spec: InstantftSpec, seed: int = 1, task: ExampleTask | None = None
         script.play(name, Command.SAVE_ADAPTERS, {"adapters": saved}, {"adapters": "adapters"})
 
     def tune(name: str, sizes: list[int]) -> None:
-        settings = {register: at[register] for register in ("samples", "order", "cache", "logits")}
+        settings = {register: address[register] for register in ("samples", "order", "cache", "logits")}
         settings |= {
             "cache_entries": samples,
             "samples_per_epoch": sum(sizes),
@@ -52,9 +52,9 @@ def selftest(spec: InstantftSpec, seed: int = 1, task: ExampleTask | None = None
         }
         script.play(name, Command.TUNE, settings, {"logits": "logits", **records}, trains=True)
 
-    load, sizes = {"adapters": at["adapters"]}, [len(one) for one in batches]
+    load, sizes = {"adapters": address["adapters"]}, [len(indices) for indices in batches]
     script.play("forget the cache", Command.FORGET, {})
-    script.play("load the network", Command.LOAD, {"parameters": at["parameters"]})
+    script.play("load the network", Command.LOAD, {"parameters": address["parameters"]})
     script.play("load adapters", Command.LOAD_ADAPTERS, load)
     save("save the same adapters")
     tune("record one sample", [1])

@@ -36,15 +36,15 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
     }
 
     def design(self, space: Space, point: Point, workload: Workload) -> Design:
-        """Build a point's core, with a cache entry for each sample, and its training."""
-        given, samples = point.training, len(workload.task.tune)
+        """A point's core, with a cache entry for each sample, and its training."""
+        training, samples = point.training, len(workload.task.tune)
         defaults = adapter_defaults(workload.network.name)
-        method = str(given.get("method", DEFAULT))
+        method = str(training.get("method", DEFAULT))
         if method not in SWEPT:
             raise UserError(f"training.method = {method!r} is not one of {', '.join(SWEPT)}")
-        batch = int(given.get("batch", BATCH))
-        own = {"cache_entries": max(32, 1 << (samples - 1).bit_length())} | point.settings
-        spec, texts = core_of(space, own | {"batch": max(batch, 2)}, workload)
+        batch = int(training.get("batch", BATCH))
+        settings = {"cache_entries": max(32, 1 << (samples - 1).bit_length())} | point.settings
+        spec, texts = core_of(space, settings | {"batch": max(batch, 2)}, workload)
         assert isinstance(spec, InstantftSpec)
         if samples > spec.cache_entries:
             raise UserError(f"cache_entries = {spec.cache_entries}: the data have {samples} samples to tune on")
@@ -52,18 +52,18 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
             raise UserError(f"cache = none: {method} has a cache")
         if SWEPT[method].caches_raw and spec.cache == "chip":
             raise UserError(f"cache = chip keeps records in NF4, and {method} caches Q8.16")
-        epochs, rate = int(given.get("epochs", defaults.epochs)), float(given.get("rate", defaults.rate))
+        epochs, rate = int(training.get("epochs", defaults.epochs)), float(training.get("rate", defaults.rate))
         return Design(spec, texts, AdapterSettings(method, "golden", epochs, batch, rate, spec.rank))
 
     def with_seed(self, training: AdapterSettings, seed: int) -> AdapterSettings:
         return replace(training, seed=seed)
 
     def accuracy(self, training: AdapterSettings, array: tuple[int, int], workload: Workload) -> float:
-        """Tune the adapters; the result does not depend on the array."""
+        """Accuracy of tuned adapters; independent of the array."""
         return tune(workload.network, workload.module, workload.task, training).accuracy_after
 
     def cycles(self, spec: InstantftSpec, training: AdapterSettings, samples: int) -> int:
-        """Count a new sample's words once, then the bottleneck of each sample of each epoch.
+        """Cycles of a tuning: a new sample's words once, then the bottleneck of each sample in each epoch.
 
         The bottleneck is the rows of its adapters in both passes, or the beats of its record and input.
         """
@@ -76,7 +76,7 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
         return samples * mapping.forward.cycles + training.epochs * samples * known
 
     def dram_bytes(self, spec: InstantftSpec, training: AdapterSettings, samples: int) -> int:
-        """Count bytes of parameters, adapters, samples, schedule and cache."""
+        """Bytes of parameters, adapters, samples, schedule and cache."""
         mapping, batch = spec.mapping, training.batch
         beats = mapping.forward.frozen_beats + mapping.adapter_beats + samples * mapping.forward.sample_beats
         entries = [len(indices) for indices in np.split(np.arange(samples), range(batch, samples, batch))]
@@ -88,7 +88,6 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
 
 
 def _record_beats(spec: InstantftSpec, training: AdapterSettings) -> int:
-    """Beats of a sample's record in the cache."""
     return spec.mapping.raw_beats if SWEPT[training.method].caches_raw else spec.mapping.record_beats
 
 

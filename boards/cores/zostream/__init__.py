@@ -1,1 +1,1 @@
-"""`zostream` on the host: jobs through its driver."""
+"""`zostream` on a board: jobs, self-test, example."""

@@ -32,11 +32,11 @@ class DigitsTransformer:
 
     def rows(self, some: Samples) -> Integers:
         """Token rows of images: (n, tokens, features) in Q8.16."""
-        found: Integers = self._samples.rows(q8_16_of_bytes(some.inputs))
-        return found
+        rows: Integers = self._samples.rows(q8_16_of_bytes(some.inputs))
+        return rows
 
     def images(self) -> StreamImages:
-        """Make the core's images; a core without room is a `UserError`."""
+        """Images for the core; a `UserError` for a too small core."""
         images = StreamImages.of(*self._model(), self._spec.size)
         self._spec.check(images)
         self._spec.check_lengths(images, [self._samples.tokens])

@@ -13,13 +13,13 @@ from ...example.zeroth_order import zeroth_order_example
 from .digits_transformer import DigitsTransformer
 
 STEPS, BATCH, RATE = 60, 20, 3e-5
-"""As few steps as golden computes in some seconds; with more the accuracy goes on rising."""
+"""Few steps, as golden computes them in seconds; with more steps the accuracy rises further."""
 PROGRAM = Path(__file__).with_name("example.c")
 """C source of the core's commands."""
 
 
 def example(spec: ZostreamSpec) -> Example | None:
-    """Make the example of a core; None without room for the network."""
+    """Example of a core; None for a core too small for the network."""
     network = DigitsTransformer(spec)
     try:
         network.images()

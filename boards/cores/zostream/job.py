@@ -81,7 +81,7 @@ class StreamTrainer(ZerothOrderHost):
 
     def _command(self, name: str, **settings: int) -> Finished:
         """Run a command; after an error the core has no program and needs a load."""
-        if name == "INFER":  # of samples that are placed for it alone, whatever steps before it have kept
+        if name == "INFER":  # its samples are placed without a cache
             settings["cached"] = 0
         try:
             return super()._command(name, **settings)
@@ -91,12 +91,12 @@ class StreamTrainer(ZerothOrderHost):
             raise
 
     def _where(self, error: CoreError) -> str:
-        """Name the operation and tile of unreadable weights."""
+        """Operation and tile of unreadable weights, for a message."""
         beat, beyond = divmod(error.address - self._weights, BEAT)
         if not self._images or not error.name.startswith("read_") or beyond or beat < 0:
             return ""
-        found = self.layout.place_of(beat)
-        return "" if found is None else ", in the weights of operation {} from tile {} on".format(*found)
+        place = self.layout.place_of(beat)
+        return "" if place is None else ", in the weights of operation {} from tile {} on".format(*place)
 
     def check_settings(self, settings: StepSettings, batch: int) -> None:
         """See `ZostreamSpec.check_steps` and `check_cut`."""
@@ -130,22 +130,22 @@ class StreamTrainer(ZerothOrderHost):
         """Cache the activations at the cut of the steps' uncached samples."""
         if self._kept is None:
             return None
-        there = self._kept.there
+        is_cached = self._kept.is_cached
         missing = np.unique(np.concatenate([step.indices for step in steps]))
-        if not len(missing := missing[~there[missing]]):
+        if not len(missing := missing[~is_cached[missing]]):
             return None
         parts = np.split(missing, range(LARGEST_BATCH, len(missing), LARGEST_BATCH))
         orders = [StepOrder(part, np.zeros_like(part), rate=0) for part in parts]
         finished = self._run("CACHE", samples, len(inputs), orders, len(parts[0]))
-        there[missing] = True
+        is_cached[missing] = True
         return finished
 
     def samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
         """Regions of samples and their index, and of a network's activations at the cut."""
         rows, lengths = self.words.rows_of(inputs.astype(np.int64))
         self.spec.check_lengths(self.images, lengths)
-        kept, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
-        return (*self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), kept), *cache)
+        slots, *cache = self.layout.cache(lengths) if self.images.cut else (None,)
+        return (*self.layout.samples(np.split(rows, np.cumsum(lengths)[:-1]), slots), *cache)
 
 
 @dataclass
@@ -154,7 +154,7 @@ class _Kept:
 
     inputs: NDArray[np.integer]
     addresses: dict[str, int]
-    there: NDArray[np.bool_]
+    is_cached: NDArray[np.bool_]
 
 
 HOST = StreamTrainer

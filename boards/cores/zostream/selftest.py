@@ -20,7 +20,7 @@ SAMPLES, BATCH, STEPS, TOKENS = 6, 3, 3, 5
 
 
 def selftest(spec: ZostreamSpec, seed: int = 1) -> SelfTest:
-    """Make the self-test of a core, with random networks and sentences."""
+    """Self-test of a core, with random networks and sentences."""
     rng = np.random.default_rng(seed)
     core = GoldenZostream(spec)
     script = PlayedSelfTest(spec, core)
@@ -113,7 +113,7 @@ class _Network:
         self._script.play(name, Command.TRAIN, settings, {"records": "records"}, trains=True)
 
     def _settings(self, first: int, end: int) -> dict[str, int]:
-        """Settings of a job with the samples of some steps."""
+        """Settings of a job with the samples of steps `first` to `end`."""
         addresses = {name: self._at[name] for name in ("weights", "index", "samples", "cache") if name in self._at}
         orders = self._own.orders[first:end]
         return addresses | {"order": self._orders[first, end]} | self._own.counts(orders)

@@ -23,7 +23,7 @@ class ZostreamSweep(CoreSweep[ZostreamSpec, StepCost]):
     not_swept: ClassVar[dict[str, str]] = {}
 
     def design(self, space: Space, point: Point, workload: ShapesWorkload) -> Design:
-        """Build a point's core; refuse one without room for the transformer or its sentences."""
+        """A point's core; refuses a core too small for the transformer or its sentences."""
         texts = texts_of(point.settings)
         spec = build(ZostreamSpec, texts, space.preset)
         assert isinstance(spec, ZostreamSpec)

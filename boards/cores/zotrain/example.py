@@ -17,13 +17,13 @@ from ...example.task import ExampleTask, as_read, only
 from ...example.zeroth_order import zeroth_order_example
 
 DRAWN = {"digits": ZoDefaults(600, 20, 1e-3, 0), "lenet5-mnist": ZoDefaults(40, 20, 3e-4, 0)}
-"""Steps, batch and rate for a drawn network; for the larger one as few as golden computes in a second."""
+"""Steps, batch and rate for a random network; few steps for the larger network, as golden computes them in a second."""
 PROGRAM = Path(__file__).with_name("example.c")
 """C source of the core's commands."""
 
 
 def example(spec: ZotrainSpec, task: ExampleTask) -> Example:
-    """Make the example of a core: the job of `fabtune tune` on its array with the task's seed, steps, batch and rate.
+    """Example of a core: the job of `fabtune tune` on its array with the task's seed, steps, batch and rate.
 
     A batch beyond the core's limit is a `UserError`.
     """
@@ -32,7 +32,7 @@ def example(spec: ZotrainSpec, task: ExampleTask) -> Example:
     defaults = DRAWN[task.network] if task.drawn else zo_defaults(task.network)
     if (task.batch or 0) > LARGEST_BATCH:
         raise UserError(f"--batch {task.batch}: a step of the core has at most {LARGEST_BATCH} samples")
-    # as `fabtune tune` draws it; a sequence that is longer than a register begins with its first number
+    # the position of `fabtune tune`; a sequence longer than a register's range starts at 0
     position = int(np.random.default_rng([task.seed, 4]).integers(source.period)) if source.period <= POSITIONS else 0
     return zeroth_order_example(
         GoldenZotrain(spec),

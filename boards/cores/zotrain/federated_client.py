@@ -28,10 +28,9 @@ from .job import ZerothOrderTrainer
 
 
 class CoreClient:
-    """Client whose steps run on a core; see `golden.train.federated.client.FederatedClient`.
+    """Client with steps on a core; see `golden.train.federated.client.FederatedClient`.
 
-    The core itself rounds its coefficients to scalars, so its deltas match its message. The server's sum is loaded as
-    deltas.
+    The core rounds its coefficients to scalars, so its deltas match its message. The server's sum is loaded as deltas.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ class CoreClient:
             samples.inputs.astype(np.uint8) if spec.byte_inputs else Converter().samples(samples)
         )
         self.config, self.samples, self.trainer = config, samples, trainer
-        # the deltas as sums of both parts, and back
+        # conversion of deltas to sums of both parts, and back
         self._network = NetworkModel(spec.mapping, frozen)
         self._sums = ZerothOrderJob(self._network, spec.source, self._settings)
         self.losses: list[float] = []
@@ -83,23 +82,23 @@ class CoreClient:
 
     def synchronise(self, total: Totals) -> None:
         """Set the weights to the server's: the sums since the start become the core's deltas."""
-        parts = [one.numpy().astype(np.int64) for one in total]
+        parts = [part.numpy().astype(np.int64) for part in total]
         self._sums.total = np.stack(parts) if self.config.split.cut else parts[1]
         self.trainer.load_deltas(self._sums.rows)
 
     def integers(self) -> Tensor:
         """Read the weights from the core: (count,) of int32."""
         rows = self.trainer.deltas()
-        found = []
+        weights = []
         for part in self._network.parts(self.config.split.cut):
             spread = rows[part.rows][:, np.arange(part.mapping.width) % rows.shape[1]]
-            found.append(((part.frozen << 16) + spread).reshape(-1))
-        return torch.from_numpy(np.concatenate(found).astype(np.int32))
+            weights.append(((part.frozen << 16) + spread).reshape(-1))
+        return torch.from_numpy(np.concatenate(weights).astype(np.int32))
 
     def train(self, task: ClientTask) -> Message:
-        """Run a round's steps on the core with one command, and return the message for the server.
+        """Run a round's steps on the core with one command; return the message for the server.
 
-        A clipped coefficient is a `UserError`: deltas and message would differ.
+        A clipped coefficient is a `UserError`, as deltas and message would differ.
         """
         config, split, labels = self.config, self.config.split, self.samples.labels.astype(np.int64)
         batches = list(config.batches(task.round, task.client, len(labels)))

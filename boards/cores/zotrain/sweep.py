@@ -22,7 +22,7 @@ from ...sweep.space import Point, Space, Value
 METHODS = {"pezo-otf": "on-the-fly", "pezo-pool": "pool"}
 """Strategy of the generator by method."""
 _GENERATOR = "generator."
-"""Prefix of the generator's settings in the core's."""
+"""Prefix of the generator's settings."""
 
 
 class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
@@ -38,7 +38,7 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
     generators: ClassVar[dict[str, str]] = {"pezo": "", "scale": "scale.", "urng": "scale.urng."}
 
     def design(self, space: Space, point: Point, workload: Workload) -> Design:
-        """Build a point's block and its zeroth-order training."""
+        """A point's block and its zeroth-order training."""
         make = self._of_generator if space.block in self.generators else self._of_core
         return make(space, point, workload)
 
@@ -46,12 +46,16 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
         method = str(point.training.get("method", "pezo-otf"))
         if method not in METHODS:
             raise UserError(f"training.method = {method!r} is not one of {', '.join(METHODS)}")
-        own = {name.removeprefix(_GENERATOR): one for name, one in point.settings.items() if _of_the_generator(name)}
-        training = core_settings(_training(point, workload, method, None, texts_of(own)))
+        inner = {
+            name.removeprefix(_GENERATOR): value for name, value in point.settings.items() if _of_the_generator(name)
+        }
+        training = core_settings(_training(point, workload, method, None, texts_of(inner)))
         check_settings(training, len(workload.task.tune))
-        generator = dict(one.split("=", 1) for one in (f"strategy={METHODS[method]}", *training.parameters))
-        others: dict[str, Value] = {name: one for name, one in point.settings.items() if not _of_the_generator(name)}
-        whole = {"cut_rows": 0} | others | {_GENERATOR + name: one for name, one in generator.items()}
+        generator = dict(value.split("=", 1) for value in (f"strategy={METHODS[method]}", *training.parameters))
+        others: dict[str, Value] = {
+            name: value for name, value in point.settings.items() if not _of_the_generator(name)
+        }
+        whole = {"cut_rows": 0} | others | {_GENERATOR + name: value for name, value in generator.items()}
         spec, texts = core_of(space, whole, workload)
         assert isinstance(spec, ZotrainSpec)
         return Design(spec, texts, training, spec.lanes, spec.columns)
@@ -60,16 +64,16 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
         texts = texts_of(point.settings)
         spec = build(BLOCKS[space.block], texts, space.preset)
         method = str(point.training.get("method", "pezo-otf"))
-        parameters = tuple(self.generators[space.block] + one for one in texts)
+        parameters = tuple(self.generators[space.block] + value for value in texts)
         training = _training(point, workload, method, space.preset or "otf8", parameters)
         check_settings(training, len(workload.task.tune))
         core = str(point.training["core"])
         if core not in ZotrainSpec.presets:
             raise UserError(f"training.core = {core!r} is not one of {', '.join(ZotrainSpec.presets)}")
         preset = ZotrainSpec.presets[core]
-        array: dict[str, Any] = {key: one for key, one in preset.items() if key in ("lanes", "columns")}
+        array: dict[str, Any] = {key: value for key, value in preset.items() if key in ("lanes", "columns")}
         generator = build(PezoSpec, parameters, space.preset or "otf8")
-        # refuses a generator for which no core can train
+        # refuses an unsuitable generator
         whole = ZotrainSpec.of(workload.network, byte_inputs=workload.byte_inputs, generator=generator, **array)
         return Design(spec, texts, training, whole.lanes, whole.columns)
 
@@ -77,12 +81,12 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
         return replace(training, schedule=replace(training.schedule, seed=seed))
 
     def accuracy(self, training: ZoSettings, array: tuple[int, int], workload: Workload) -> float:
-        """Run all steps on the array, which sets the order of perturbed parameters."""
+        """Accuracy after all steps; the array sets the order of perturbed parameters."""
         network, module, task = workload.network, workload.module, workload.task
         return IntegerTuning(network, module, task, training, *array).run().accuracy_after
 
     def cycles(self, spec: ZotrainSpec, training: ZoSettings, samples: int) -> int:
-        """Words of both sides of each step."""
+        """Cycles of the words of both sides of all steps."""
         words = spec.mapping.forward.cycles
         return 2 * words * sum(len(indices) for indices in training.schedule.indices(samples))
 
@@ -94,10 +98,10 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
         return BEAT * (beats + steps * (layout.step_beats(batch) + layout.record_beats(batch)))
 
     def tune_options(self, training: ZoSettings, array: tuple[int, int]) -> list[str] | None:
-        """Options of the training, on the first preset with the array that takes any network."""
-        presets = {name: one for name, one in ZotrainSpec.presets.items() if "columns" in one}
-        arrays = {name: (one.get("lanes", 32), one["columns"]) for name, one in presets.items()}
-        core = next((name for name, one in arrays.items() if one == array), None)
+        """Options of `fabtune tune` for the training, with the first preset of this array for any network."""
+        presets = {name: value for name, value in ZotrainSpec.presets.items() if "columns" in value}
+        arrays = {name: (value.get("lanes", 32), value["columns"]) for name, value in presets.items()}
+        core = next((name for name, value in arrays.items() if value == array), None)
         if core is None:
             return None
         words = ["--steps", str(training.schedule.steps), "--batch", str(training.schedule.batch)]
@@ -112,12 +116,12 @@ def _of_the_generator(name: str) -> bool:
 def _training(
     point: Point, workload: Workload, method: str, generator: str | None, parameters: tuple[str, ...]
 ) -> ZoSettings:
-    given, defaults = point.training, zo_defaults(workload.network.name)
+    values, defaults = point.training, zo_defaults(workload.network.name)
     return ZoSettings(
         method,
-        float(given.get("rate", defaults.core_rate or defaults.rate)),
-        float(given.get("eps", CORE_EPS)),
-        Schedule(int(given.get("steps", defaults.steps)), int(given.get("batch", defaults.batch))),
+        float(values.get("rate", defaults.core_rate or defaults.rate)),
+        float(values.get("eps", CORE_EPS)),
+        Schedule(int(values.get("steps", defaults.steps)), int(values.get("batch", defaults.batch))),
         generator=generator,
         parameters=parameters,
         engine="golden",
