@@ -1,4 +1,4 @@
-"""Contents of the activation memory behind each instruction, and the first operation and token that differ."""
+"""Trace of the activation memories after each instruction, and its first difference from golden."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIDES = ("plus", "minus")
 
 @dataclass(frozen=True)
 class MemoryTraceLayout:
-    """Image of both memories: the narrow one's chunks row by row, then the wide one's, 4 bytes a value.
+    """Image of both memories: chunks of the narrow memory row by row, then of the wide memory, 4 bytes a value.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class MemoryTraceLayout:
 
     @property
     def bits(self) -> int:
-        """Bits of a beat's number."""
+        """Bits of a beat number."""
         return (self.beats - 1).bit_length()
 
     def rows(self, image: NDArray[np.uint8], wide: bool) -> Integers:
@@ -58,23 +58,23 @@ class MemoryTraceLayout:
         values = image.view("<i4").reshape(-1, chunks.columns)
         if wide:
             return values[self.narrow_chunks :].astype(np.int64)
-        # bits above a narrow value's are not kept
-        kept = (values[: self.narrow_chunks].astype(np.int64) << 40) >> 40
-        return kept.reshape(chunks.rows, chunks.lanes)
+        # the narrow memory does not store bits above its 24
+        narrow = (values[: self.narrow_chunks].astype(np.int64) << 40) >> 40
+        return narrow.reshape(chunks.rows, chunks.lanes)
 
 
 @dataclass(frozen=True)
-class Difference:
-    """A value that the core has computed otherwise.
+class OperationDifference:
+    """First wrong value of a core.
 
     Parameters
     ----------
     operation : int
-        Number of the operation whose outputs are stored, in the network.
+        Number of the operation in the network.
     title : str
-        Its name in the user's model.
+        Name of the operation in the user's model.
     sample, token, feature : int
-        Number among those of the step, of the token in the sample, 0 behind a pool, and of the value.
+        Numbers of the sample in the step, of the token in the sample (0 after a pool), and of the value.
     side : "plus" or "minus"
     found, expected : int
         In the format of the operation's outputs.
@@ -98,7 +98,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class MemoryTrace:
-    """Contents of a core's memory behind each instruction of each pass of a step.
+    """Contents of a core's activation memories after each instruction of each pass of a step.
 
     Parameters
     ----------
@@ -111,8 +111,10 @@ class MemoryTrace:
     layout: MemoryTraceLayout
     traced: NDArray[np.uint8]
 
-    def first_difference(self, inputs: Integers, sides: Sequence[dict[TensorName, Integers]]) -> Difference | None:
-        """Find the first instruction after which the memory is not as golden has it; of its values the first.
+    def first_difference(
+        self, inputs: Integers, sides: Sequence[dict[TensorName, Integers]]
+    ) -> OperationDifference | None:
+        """First wrong value, by pass, instruction and position; None without a difference from golden.
 
         Parameters
         ----------
@@ -127,13 +129,16 @@ class MemoryTrace:
         steps = TransformerSchedule(model.transformer, program.size.lanes, program.size.columns, self.images.cut).steps
         images = iter(self.traced)
         for some in passes_of(lengths, program.capacity):
-            given, own = np.concatenate([parts[one] for one in some]), tuple(lengths[one] for one in some)
-            outputs = [model.transformer.run(side, given, own, model.product)[0] for side in sides]
+            pass_rows, pass_lengths = (
+                np.concatenate([parts[number] for number in some]),
+                tuple(lengths[number] for number in some),
+            )
+            outputs = [model.transformer.run(side, pass_rows, pass_lengths, model.product)[0] for side in sides]
             for step, instruction, image in zip(steps, program.instructions, images, strict=False):
                 expected = np.concatenate([side[step.result] for side in outputs])
-                found = self._stored(image, instruction, len(expected))
-                if (wrong := np.argwhere(found != expected)).size:
-                    return self._named(step.result, wrong[0], found, expected, own, some.start)
+                stored = self._stored(image, instruction, len(expected))
+                if (wrong := np.argwhere(stored != expected)).size:
+                    return self._named(step.result, wrong[0], stored, expected, pass_lengths, some.start)
         return None
 
     def _stored(self, image: NDArray[np.uint8], instruction: Instruction, rows: int) -> Integers:
@@ -149,18 +154,20 @@ class MemoryTrace:
         self,
         operation: int,
         place: Integers,
-        found: Integers,
+        stored: Integers,
         expected: Integers,
         lengths: tuple[int, ...],
         first: int,
-    ) -> Difference:
-        """Name the place of a value in the memory."""
+    ) -> OperationDifference:
+        """Difference at a position in the memory."""
         row, feature = map(int, place)
         network = self.images.model.transformer.network
-        side, own = divmod(row, len(expected) // len(SIDES))
+        side, side_row = divmod(row, len(expected) // len(SIDES))
         pooled = network.shapes[operation][1]
         ends = np.cumsum(lengths)
-        sample = own if pooled else int(np.searchsorted(ends, own, side="right"))
-        token = 0 if pooled else own - int(ends[sample] - lengths[sample])
-        values = int(found[row, feature]), int(expected[row, feature])
-        return Difference(operation, network.titles[operation], first + sample, token, feature, SIDES[side], *values)
+        sample = side_row if pooled else int(np.searchsorted(ends, side_row, side="right"))
+        token = 0 if pooled else side_row - int(ends[sample] - lengths[sample])
+        values = int(stored[row, feature]), int(expected[row, feature])
+        return OperationDifference(
+            operation, network.titles[operation], first + sample, token, feature, SIDES[side], *values
+        )

@@ -42,7 +42,7 @@ class TracedPasses(StreamPasses):
 
     @classmethod
     def assemble(cls, sequencer: ZerothOrderSequencer) -> TracedTrainer:
-        """Trainer of the core, with the monitor of `MemoryTrace`."""
+        """Trainer of the core, with the monitor of `TracedZostream`."""
         return TracedTrainer(sequencer, trace_monitor(sequencer.spec))
 
 
@@ -52,7 +52,7 @@ def trace_monitor(spec: ZostreamSpec) -> Monitor:
     return Monitor(layout.chunk_beats, layout.bits, operations=True)
 
 
-class MemoryTrace(ZerothOrderCore):
+class TracedZostream(ZerothOrderCore):
     """`Zostream` with the monitor of `TracedTrainer`."""
 
     passes = TracedPasses

@@ -1,4 +1,4 @@
-"""First operation and token in which a core differs from golden: its step is run again with a traced memory."""
+"""First wrong operation and token of a core: its step runs again with a trace of the activation memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ....golden.cores.zostream.zostream import ZostreamSpec
 from ....golden.fixed import Integers, Narrower
 from ....golden.stream.words import TensorName
 from ....golden.zo.job import ZerothOrderJob
-from ....hw.cores.zostream.memory_trace import MemoryTrace as TracedCore
+from ....hw.cores.zostream.memory_trace import TracedZostream
 from ....hw.verilog import generate
 from ...compiled.build import build
 from ...compiled.comparison import observable
@@ -26,29 +26,29 @@ from ..zeroth_order_job import TrainingJob, same
 
 
 def traced_core(spec: ZostreamSpec) -> Path:
-    """Emit and compile a core whose monitor shows its memory."""
+    """Compile a core with the monitor of its activation memory; return the library's path."""
     shown = observable(spec)
-    return build(generate(shown, block=TracedCore(shown)).verilog, spec.name, spec.memory_ports)
+    return build(generate(shown, block=TracedZostream(shown)).verilog, spec.name, spec.memory_ports)
 
 
 def first_difference(spec: ZostreamSpec, job: TrainingJob, golden: Played, played: Played) -> str | None:
-    """Find the first step with different records, and there the first operation and token; None if no record differs.
+    """First step with wrong records, with its first wrong operation and token; None if all records are right.
 
     `golden` and `played` are the job on golden and on the core.
     """
     layout, split = spec.layout(job.network.program), job.settings.split
     before = np.concatenate([np.zeros_like(golden.images[:1]), golden.images])
-    steps = zip(job.steps, before, *(split.steps(one.ran.slopes) for one in (golden, played)), strict=False)
-    for number, (step, image, expected, found) in enumerate(steps):
-        wrong = [at for at, pair in enumerate(zip(expected, found, strict=True)) if not same(*pair)]
+    steps = zip(job.steps, before, *(split.steps(run.ran.slopes) for run in (golden, played)), strict=False)
+    for number, (step, image, expected, measured) in enumerate(steps):
+        wrong = [index for index, pair in enumerate(zip(expected, measured, strict=True)) if not same(*pair)]
         if not wrong:
             continue
         if split.cut:
             return f"step {number}: a record differs"
         alone = replace(job, steps=[step], position=expected[0].position, deltas=layout.deltas_of(image))
         traces = _traced(spec, alone)
-        own = np.split(traces, len(expected))[wrong[0]] if len(traces) % len(expected) == 0 else traces[:0]
-        trace = MemoryTrace(job.network, MemoryTraceLayout(spec.engine.chunks), own)
+        pass_traces = np.split(traces, len(expected))[wrong[0]] if len(traces) % len(expected) == 0 else traces[:0]
+        trace = MemoryTrace(job.network, MemoryTraceLayout(spec.engine.chunks), pass_traces)
         values = spec.values_of(job.inputs)[step.indices]
         place = trace.first_difference(values, _sides(spec, alone, expected[wrong[0]].position))
         alike = "a record differs, and no operation does with the right deltas"

@@ -1,6 +1,6 @@
-"""Rules of the edges of `zostream`, see `core_edges`, of its write addresses, and of the programs that it runs.
+"""Rules of the edges of `zostream`, see `core_edges`, of its write addresses, and of its programs.
 
-Beside the memory system, the netlist keeps the writer of logits and the check of programs. A pass starts only with an
+Besides the memory system, the netlist keeps the logit writer and the check of programs. A pass starts only with an
 accepted program; `program_sequencer` proves that the checked instructions run.
 """
 
@@ -23,7 +23,7 @@ _INSIDE = "steps"
 
 
 def part() -> Zostream:
-    """Make the core of a small array."""
+    """Core with a small array."""
     core = Zostream(ZostreamSpec(**ZostreamSpec.presets["tiny"]))  # type: ignore[arg-type]
     shrink(core, _INSIDE)
     return core
@@ -48,11 +48,11 @@ def _writes(checker: Checker, trainer: Any) -> None:
     m, control, memory, writer = checker.m, trainer.control, trainer.memory, trainer.passes.logits
     logits, passes, infer = memory.logits_write.command, trainer.passes, trainer.steps.infer
     reader, before, infers, shown = passes.reader, passes.before, control.command == Command.INFER, probe_of(trainer)
-    # the reader's part: a sentence begins between start and end of the results, which come behind that
+    # the reader begins a sentence between its start and end, and outputs results after the begin
     reads, begun = Signal(name="reads"), Signal(name="begun")
     m.d.sync += [reads.eq(reader.start | (reads & ~reader.done)), begun.eq((reader.begins | begun) & ~reader.done)]
     checker.assume(~(reader.begins & ~reads) & ~(reader.o.valid & ~begun))
-    # a command's own place: that of logits from its start on, that of what is kept from a sentence's begin on
+    # the address is set: for logits from the command's start, for values at the cut from a sentence's begin
     placed = Signal(name="placed")
     with m.If(control.start):
         m.d.sync += placed.eq(infers)
@@ -64,7 +64,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
         m.d.sync += place.eq(writer.address)
     with m.Elif(logits.valid & logits.ready):
         m.d.sync += place.eq(place + byte_address(logits.payload.beats))
-    # nothing remains of the last command, nor of the last sample if samples have slots
+    # no result of the previous command remains, nor of the previous sample at a cut
     checker.assume(~(writer.start & reader.o.valid))
     for name, begins, address in (
         ("logits_begin", control.start & infers, control.settings.logits),
@@ -94,7 +94,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
 
 
 def _programs(checker: Checker, trainer: Any) -> None:
-    """Only an accepted program runs; the error code of a refused one is its reason."""
+    """Only an accepted program runs; a refused program has an error code."""
     program, engine = trainer.passes.program, trainer.engine
     looks, fails, idle, runs = (probe_of(program).state(name) for name in ("LOOK", "FAILED", "IDLE", "RUN"))
     checker.lemma("valid_at_rest", ~program.valid | idle | runs)

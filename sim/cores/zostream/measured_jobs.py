@@ -29,7 +29,7 @@ from ...compiled.session import Dram
 from ..zeroth_order_job import TrainingJob
 
 BATCH, LONGEST = 4, 7
-"""Sentences of a step, by default, and tokens of the longest one."""
+"""Default number of sentences of a step, and tokens of the longest sentence."""
 
 
 class StreamActivity(CoreActivity[ZostreamSpec]):
@@ -42,16 +42,16 @@ class StreamActivity(CoreActivity[ZostreamSpec]):
         return BATCH, LARGEST_BATCH
 
     def baseline(self, spec: ZostreamSpec, job: ActivityJob) -> None:
-        """Compare with nothing: the core has no other generators."""
+        """None: the core has no other generators."""
 
     def jobs(self, spec: ZostreamSpec, job: ActivityJob, batch: int) -> list[HostJob[Any]]:
-        """Make training steps."""
+        """Training steps."""
         rng, steps = np.random.default_rng(job.seed), job.steps
         images = random_images(spec, rng)
         sentences, labels = random_sentences(images, batch, min(LONGEST, spec.tokens), rng)
         rates, settings = StepSettings().with_rates([RATE] * steps, [batch] * steps, PerturbationTable(spec.generator))
         drawn = [rng.permutation(batch) for _ in range(steps)]
-        orders = [StepOrder(one, labels[one], rate) for one, rate in zip(drawn, rates, strict=True)]
+        orders = [StepOrder(indices, labels[indices], rate) for indices, rate in zip(drawn, rates, strict=True)]
         return [TrainingJob(images, sentences, orders, settings)]
 
 
@@ -85,13 +85,13 @@ def step_cycles(
     dram: Dram | None = None,
     stage: Callable[[str], None] = lambda _: None,
 ) -> StepCycles:
-    """Measure a step of a network with zeros as weights: all matrices are in NF4, with scales of 0.
+    """Cycles of a step of a network with zero weights: all matrices are in NF4, with scales of 0.
 
     Parameters
     ----------
     spec : ZostreamSpec
     transformer : IntegerTransformer
-        Shapes and formats, for example from `golden.stream.machine.cost_model.on_paper`. A network that the core cannot
+        Shapes and formats, for example of `golden.stream.machine.cost_model.on_paper`. A network that the core cannot
         run is a `UserError`.
     lengths : tuple of int
         Tokens of each sentence.
@@ -113,7 +113,7 @@ def step_cycles(
 
 
 def _empty(spec: ZostreamSpec, transformer: IntegerTransformer) -> StreamImages:
-    """Images of a network with zeros as weight stream."""
+    """Images of a network with a weight stream of zeros."""
     matrices = frozenset(name for name in transformer.network.parameter_shapes if name[1] == "weight")
     layout = StreamLayout(transformer, matrices, spec.size)
     body = np.zeros(layout.beats * BEAT, np.uint8)

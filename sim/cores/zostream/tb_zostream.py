@@ -21,15 +21,15 @@ from ..zeroth_order_job import TrainingJob, training_phases
 BATCH, SAMPLES, LONGEST = 4, 6, 7
 CUT = 8
 SPLIT = Split(CUT, 1, 2)
-"""Perturbations of the second network, which is cut."""
+"""Perturbations of the second network, which has a cut."""
 WORDS_PER_STEP = 400
-"""Words of the bench's size for a step."""
+"""Words of the bench for each step."""
 
 
 def scenario(spec: ZostreamSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Make three phases: training from reset; more steps and an inference; other deltas and another network.
+    """Three phases: training from reset; more steps and an inference; other deltas and another network.
 
-    A job has one step for each `WORDS_PER_STEP` of `words`.
+    A job has a step for each `WORDS_PER_STEP` of `words`.
     """
     steps = int(np.clip(words // WORDS_PER_STEP, 2, 8))
     position = int(rng.integers(min(spec.generator.period, POSITIONS // 2)))

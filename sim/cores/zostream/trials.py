@@ -60,7 +60,7 @@ class StreamVariation(StepVariation):
 
 
 def short_stream(spec: ZostreamSpec, seed: int, variation: StreamVariation | None = None) -> ShortJob:
-    """Make a short zeroth-order training of a random transformer; all its numbers follow from `seed`."""
+    """Short zeroth-order training of a random transformer; all its numbers follow from `seed`."""
     rng, wanted = np.random.default_rng(seed), variation or StreamVariation()
     images = random_images(
         spec,
@@ -74,7 +74,7 @@ def short_stream(spec: ZostreamSpec, seed: int, variation: StreamVariation | Non
         wanted.widths,
     )
     most, count = images.program.capacity // 2, len(wanted.lengths)
-    sentences, labels = sentences_of(images, [one or most for one in wanted.lengths], rng)
+    sentences, labels = sentences_of(images, [length or most for length in wanted.lengths], rng)
     drawn = [rng.permutation(np.resize(np.arange(count), size)) for size in wanted.sizes]
     steps = wanted.steps(drawn, labels)
     split = Split(0 if images.cached else images.cut, wanted.perturbations, wanted.inner)
@@ -88,11 +88,11 @@ def short_stream(spec: ZostreamSpec, seed: int, variation: StreamVariation | Non
 
 
 LONG = 1 << 9
-"""A job is long beyond this number of steps, of about 7,000 cycles each with a perceptron."""
+"""Most steps of a short job; a step takes about 7,000 cycles with a perceptron."""
 _PROGRAM = 0x0712_3450
 """Address of the program: no other setting of a test is as large, nor within its size."""
 _TOKENS_AT, _FIRST_AT = 32, 64
-"""Indices of samples with a number of tokens at a limit, of samples far away; 1 less than a power of two is none."""
+"""First indices of samples with a number of tokens at a limit, and of distant samples; 2**n - 1 is no such index."""
 _WIDE = 256
 """Most values of a row in a short job."""
 _HEAD = 16
@@ -131,7 +131,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             "two long ones": StreamVariation(lengths=(spec.tokens // 2,) * 2, sizes=(2,)),
             "one token": StreamVariation(kind="decoder", lengths=(1,), sizes=(1, 2)),
             "several": StreamVariation(kind="perceptron", perturbations=3, scalars=True, sizes=(2, 1)),
-            # what passes a cut: rows of tokens of both sides, of sentences; and of what is fixed, kept for later steps
+            # rows at a cut: of tokens of both sides, of sentences, and cached rows of a fixed first part
             "cut": StreamVariation(cut=3, perturbations=2, inner=2, sizes=(2, 1), scalars=True),
             "cut behind a pool": StreamVariation(kind="perceptron", cut=3, inner=3, lengths=(0, 1, 0), sizes=(3,)),
             "cache": StreamVariation(cut=3, first=3, sizes=(2, 3)),
@@ -144,7 +144,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
                 sizes=(5, 4),
                 widths=NetworkWidths(classes=spec.classes),
             ),
-            # values of a row, words of a perturbation, beats of a token and of logits, perturbations: many
+            # many values of a row, words of a perturbation, beats of a token and of logits, perturbations
             "wide": StreamVariation(kind="perceptron", lengths=(1,), sizes=(1,), widths=widths),
             "wide cut": StreamVariation(
                 kind="perceptron", cut=3, inner=11, eps_shift=12, lengths=(1,), sizes=(1,), widths=cut_widths
@@ -187,11 +187,11 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
 
     def long(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
         """A job with more than `LONG` steps, for counters and addresses, and jobs with many perturbations."""
-        one = StreamVariation(kind="perceptron", lengths=(1,), shift=30)
+        short = StreamVariation(kind="perceptron", lengths=(1,), shift=30)
         # a counter in another order may also end after a power of two
         many = {f"{p1} perturbations": p1 for p1 in (MOST_PERTURBATIONS - 1, MOST_PERTURBATIONS)}
-        found = {name: replace(one, sizes=(1,), perturbations=p1) for name, p1 in many.items()}
-        return {"long": replace(one, sizes=(1,) * (LONG + 1)), **found}
+        repeated = {name: replace(short, sizes=(1,), perturbations=p1) for name, p1 in many.items()}
+        return {"long": replace(short, sizes=(1,) * (LONG + 1)), **repeated}
 
     def usual(self, spec: ZostreamSpec) -> dict[str, int]:
         jobs = {"sample_count": 1, "steps": 1, "batch": 1, "position": 0, "eps_shift": 10, "shift": 0}
@@ -199,7 +199,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         return program | jobs | {"p1": 1, "p2": 1, "gap": 0, "scalars": 0, "cached": 0}
 
     def images(self, spec: ZostreamSpec) -> dict[str, Bytes]:
-        """A perceptron, samples with a token each but for `entries`, and the index."""
+        """A perceptron, samples with a token each except at the limits of `entries`, and the index."""
         images, tokens = _network(spec), _token_counts(_network(spec))
         program, weights = ZostreamLayout.network(images)
         samples = np.zeros((_HEAD * (1 + len(tokens)), BEAT // 4), "<u4")
@@ -215,7 +215,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         }
 
     def ends(self, spec: ZostreamSpec, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """A program is loaded, is none, or is cut short; it has no cut."""
+        """Endings by the program: complete, invalid or too short; it has no cut."""
         beats, whole = settings["program_beats"], _network(spec).program.image_beats
         deltas = spec.layout(_network(spec).program).delta_beats
         moves = command in (Command.LOAD_DELTAS, Command.SAVE_DELTAS)
@@ -232,8 +232,8 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
 
     def limits(self, spec: ZostreamSpec) -> set[int]:
         beats, most = _network(spec).program.image_beats, HEADER_BEATS + INSTRUCTION_BEATS * spec.operations
-        found = {beats, HEADER_BEATS, most, spec.generator.period, STREAM_EPS_SHIFTS[0], STREAM_EPS_SHIFTS[-1]}
-        return found | {LARGEST_SHIFT, LARGEST_BATCH, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, MOST_SLOPES // 2}
+        limits = {beats, HEADER_BEATS, most, spec.generator.period, STREAM_EPS_SHIFTS[0], STREAM_EPS_SHIFTS[-1]}
+        return limits | {LARGEST_SHIFT, LARGEST_BATCH, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, MOST_SLOPES // 2}
 
     def together(self, spec: ZostreamSpec, values: Sequence[int]) -> Iterator[dict[str, int]]:
         """Perturbations of both parts."""
@@ -254,8 +254,8 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         samples = 1 << spec.address - 1
         for bit in range(32):
             settings = {"samples": samples, "sample_count": 2 * _FIRST_AT}
-            told = told_address(spec, samples + (BEAT << bit))
-            yield order_ending((1, _FIRST_AT + bit), settings, Error["READ_DECERR"], told)
+            reported = told_address(spec, samples + (BEAT << bit))
+            yield order_ending((1, _FIRST_AT + bit), settings, Error["READ_DECERR"], reported)
 
     def wrong_inputs(self, spec: ZostreamSpec) -> Iterator[Ending]:
         yield from wrong_inputs(spec)

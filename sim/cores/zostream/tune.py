@@ -30,7 +30,7 @@ class ZostreamTuner(TransformerTuner):
     methods = ("pezo-otf", "pezo-pool", "sparse-zo")
 
     def spec_for(self, settings: ZoSettings, preset: str = DEFAULT_CORE) -> ZostreamSpec:
-        """Make the core's spec for a job; see `ZostreamSpec` and `ZostreamSpec.check_steps`."""
+        """Spec of the core for a job; see `ZostreamSpec` and `ZostreamSpec.check_steps`."""
         chosen = preset_of(ZostreamSpec, preset)
         generator = source_of(settings, 1).spec
         assert isinstance(generator, PezoSpec), "generators by name are presets of pezo"
@@ -39,7 +39,7 @@ class ZostreamTuner(TransformerTuner):
         return spec
 
     def job(self, tuning: TransformerTuning, spec: ZostreamSpec) -> tuple[TrainingJob, Integers]:
-        """Make the job, and held-out samples within the core's room."""
+        """The job, and held-out samples that fit the core."""
         if tuning.cached and tuning.cached.kind != "exact":
             raise UserError(
                 f"--cache {tuning.cached.kind}: {spec.name} keeps what is below --from-layer as it is: exact"
@@ -64,9 +64,9 @@ class ZostreamTuner(TransformerTuner):
 
 
 def used(inputs: Integers, orders: Sequence[StepOrder]) -> tuple[Integers, list[StepOrder]]:
-    """Leave out unused samples; the core may lack room for them."""
-    numbers = np.unique(np.concatenate([one.indices for one in orders]))
-    return inputs[numbers], [replace(one, indices=np.searchsorted(numbers, one.indices)) for one in orders]
+    """Samples of the steps, and the steps with renumbered indices: all samples may not fit."""
+    numbers = np.unique(np.concatenate([order.indices for order in orders]))
+    return inputs[numbers], [replace(order, indices=np.searchsorted(numbers, order.indices)) for order in orders]
 
 
 TRANSFORMER_TUNER = ZostreamTuner()

@@ -41,7 +41,7 @@ class Refused(NamedTuple):
 
 
 def refused_programs(spec: ZostreamSpec, program: Program) -> Iterator[Refused]:
-    """Make images of an accepted encoder's program with one error each, and the core's reasons."""
+    """Images of an accepted encoder's program with one error each, and the core's reasons."""
     for wrong in (*_operations(program), *_headers(spec, program), *_inputs(spec, program)):
         try:
             spec.check_program(wrong, "a wrong one")
@@ -59,9 +59,9 @@ def refused_programs(spec: ZostreamSpec, program: Program) -> Iterator[Refused]:
 
 
 def _operations(program: Program) -> Iterator[Program]:
-    """Operations beyond a limit, some of them within the limits of another core."""
+    """Operations beyond a limit, including operations within the limits of another core."""
     yield from (wrong_program(program, name) for name in WRONG_OPERATIONS)
-    linear = next(number for number, one in enumerate(program.instructions) if one.coded)
+    linear = next(number for number, instruction in enumerate(program.instructions) if instruction.coded)
     yield changed(program, linear, part=1)
     yield changed(program, linear, corrections=3)
 
@@ -80,9 +80,9 @@ def _headers(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
         {"instructions": ()},
         {"instructions": program.instructions[:-1]},
     ]
-    yield from (replace(program, **one) for one in changes)
+    yield from (replace(program, **change) for change in changes)
     untuned = dict.fromkeys(("word", "bias_word", "position_word"), NO_WORD)
-    nothing = tuple(replace(one, **untuned) for one in program.instructions)
+    nothing = tuple(replace(instruction, **untuned) for instruction in program.instructions)
     yield replace(program, words=0, instructions=nothing)
     yield changed(program, last, result_shift=1)
     for outputs in (spec.classes + 1, *(spec.classes << bit for bit in range(1, 5))):
@@ -105,7 +105,7 @@ def _other(spec: ZostreamSpec) -> Program:
 
 @lru_cache(maxsize=4)
 def wrong_inputs(spec: ZostreamSpec) -> tuple[Ending, ...]:
-    """Make programs, sensitive weights, sample addresses and cache slots for the core to refuse."""
+    """Programs, sensitive weights, sample addresses and cache slots that the core must refuse."""
     rng = np.random.default_rng(0)
     plain, cached = (random_images(spec, rng, "perceptron", first=cut, cut=cut) for cut in (0, 3))
     return (
@@ -131,51 +131,52 @@ def _lengths(spec: ZostreamSpec) -> Iterator[Ending]:
 
 def _programs(spec: ZostreamSpec, program: Program) -> Iterator[Ending]:
     """Loads of wrong programs."""
-    for number, one in enumerate(refused_programs(spec, program)):
-        error, settings = Error(PROGRAM + one.reason), {"program_beats": one.image.size // BEAT}
-        name, given = f"wrong program {number}", {"program": one.image}
-        yield Ending(name, Command.LOAD, error, one.number, given, settings)
+    for number, refused in enumerate(refused_programs(spec, program)):
+        error, settings = Error(PROGRAM + refused.reason), {"program_beats": refused.image.size // BEAT}
+        name, images = f"wrong program {number}", {"program": refused.image}
+        yield Ending(name, Command.LOAD, error, refused.number, images, settings)
 
 
 def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[str, Bytes, int]]:
-    """Make streams in which sensitive weights of the second tensor with some do not ascend, or lie beyond the tensor.
+    """Streams with wrong sensitive weights in the second tensor with sensitive weights: not ascending, or beyond the
+    tensor.
 
-    Each has a name, the stream without its header, and the number of the tile in the core's error.
+    Yields a name, the stream without its header, and the number of the tile in the core's error.
     """
     stream = images.weights[HEADER_BEATS * BEAT :]
-    one = [one for one in images.program.instructions if one.corrections][1]
-    size, first = spec.lanes * spec.columns, BEAT * one.correction_beat
-    tiles = -(-one.outputs // spec.columns) * -(-one.inputs // spec.lanes)
-    places = stream[first : first + 8 * one.corrections].view("<u4")[::2]
+    instruction = [instruction for instruction in images.program.instructions if instruction.corrections][1]
+    size, first = spec.lanes * spec.columns, BEAT * instruction.correction_beat
+    tiles = -(-instruction.outputs // spec.columns) * -(-instruction.inputs // spec.lanes)
+    places = stream[first : first + 8 * instruction.corrections].view("<u4")[::2]
     last = tiles - 1
-    for name, at, place, tile in (
+    for name, entry, place, tile in (
         ("twice", 4, places[3], places[3] // size),
         ("descending", 4, 0, places[3] // size),
         ("beyond", -1, tiles * size, last),
         ("far beyond", -1, (1 << 32) - 1, last),
     ):
         wrong = stream.copy()
-        wrong[first : first + 8 * one.corrections].view("<u4").reshape(-1, 2)[at, 0] = place
+        wrong[first : first + 8 * instruction.corrections].view("<u4").reshape(-1, 2)[entry, 0] = place
         yield name, wrong, int(tile)
 
 
 def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
     """Steps of one sentence with wrong sensitive weights."""
-    own, settings = _network(images)
+    network, settings = _network(images)
     for name, stream, tile in wrong_weights(spec, images):
-        given = own | {"weights": stream, "order": _ORDER}
-        yield Ending(f"sensitive weights, {name}", Command.TRAIN, Error.BAD_WEIGHTS, tile, given, settings)
+        memory = network | {"weights": stream, "order": _ORDER}
+        yield Ending(f"sensitive weights, {name}", Command.TRAIN, Error.BAD_WEIGHTS, tile, memory, settings)
 
 
 def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Iterator[Ending]:
     """Programs with each higher bit of the number of words, for a network without and with a cut.
 
-    After the load, an unreadable schedule ends the command, or the cache slot of the second sentence.
+    After the load, the command ends at an unreadable schedule, or at the cache slot of the second sentence.
     """
     end, far = _end(spec), 1 << 12
     for bit in range(plain.program.words.bit_length(), 32):
-        own, settings = _network(replace(plain, program=replace(plain.program, words=1 << bit)))
-        yield Ending(f"{1 << bit} words", Command.TRAIN, Error["READ_DECERR"], end, own, settings | {"order": end})
+        network, settings = _network(replace(plain, program=replace(plain.program, words=1 << bit)))
+        yield Ending(f"{1 << bit} words", Command.TRAIN, Error["READ_DECERR"], end, network, settings | {"order": end})
     samples = np.zeros((far + 1, BEAT // 4), "<u4")
     # beyond the end: no write from the first sentence's slot on reaches it earlier
     samples[[0, far], 0], samples[far, 1] = 1, far + 1
@@ -185,57 +186,56 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
         "samples": samples.view(np.uint8).reshape(-1),
     }
     for bit in range(cached.program.behind.bit_length(), 32):
-        own, loaded = _network(replace(cached, program=replace(cached.program, behind=1 << bit)))
+        network, loaded = _network(replace(cached, program=replace(cached.program, behind=1 << bit)))
         settings = loaded | {"cache": end - BEAT * far, "sample_count": 2, "batch": 2}
         name, place = f"{1 << bit} words behind a cut", end + BEAT
-        yield Ending(name, Command.CACHE, Error["WRITE_DECERR"], place, own | two, settings)
+        yield Ending(name, Command.CACHE, Error["WRITE_DECERR"], place, network | two, settings)
 
 
 def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
     """Sentences with unreadable cache slots, one for each bit of the slot."""
-    (own, loaded), cache = _network(images), _end(spec)
+    (network, loaded), cache = _network(images), _end(spec)
     settings = loaded | {"cache": cache, "cached": 1}
     for bit in range(32):
-        given = own | {"order": _ORDER, "samples": _sample(1 << bit)}
+        memory = network | {"order": _ORDER, "samples": _sample(1 << bit)}
         name, place = f"place {1 << bit} in the cache", cache + (BEAT << bit)
-        yield Ending(name, Command.TRAIN, Error["READ_DECERR"], place, given, settings)
+        yield Ending(name, Command.TRAIN, Error["READ_DECERR"], place, memory, settings)
 
 
 def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
-    """Full passes whose first sentence has unreadable rows.
+    """Full passes whose first sentence has unreadable rows, at each power of two after the other sentences.
 
-    The rows lie behind the other sentences by each power of two, and begin with the last readable beat. Another
-    sentence waits behind the pass.
+    The rows begin with the last readable beat. Another sentence waits after the pass.
     """
-    (own, loaded), end, count = _network(images), _end(spec), images.program.capacity // 2
+    (network, loaded), end, count = _network(images), _end(spec), images.program.capacity // 2
     near = sentence_image(np.zeros((1, images.program.features), np.int64))
     order = np.array([1 | count << COUNT_BIT, 1, *[0] * count], "<u4").view(np.uint8)
     for bit in range((near.size // BEAT - 1).bit_length(), 32):
         index = np.array([0, 1 << bit], "<u4").view(np.uint8)
         places = {"samples": end - BEAT - (BEAT << bit), "cache": end - BEAT}  # nothing is kept of this network
-        given = own | {"order": order, "index": index, "samples": near, "cache": _sample(0)}
+        memory = network | {"order": order, "index": index, "samples": near, "cache": _sample(0)}
         settings = loaded | places | {"sample_count": 2, "batch": count + 1}
-        yield Ending(f"a sample {1 << bit} beats away", Command.TRAIN, Error["READ_DECERR"], end, given, settings)
+        yield Ending(f"a sample {1 << bit} beats away", Command.TRAIN, Error["READ_DECERR"], end, memory, settings)
 
 
 def _second_row(spec: ZostreamSpec, images: StreamImages) -> Ending:
     """A sentence of two tokens whose second row cannot be read."""
-    (own, loaded), end = _network(images), _end(spec)
+    (network, loaded), end = _network(images), _end(spec)
     rows = sentence_image(np.zeros((2, images.program.features), np.int64))
     # a beat of the number of tokens, then the rows
     first = rows[: BEAT + (rows.size - BEAT) // 2]
-    given, settings = own | {"order": _ORDER, "samples": first}, loaded | {"samples": end - first.size}
-    return Ending("a second row behind the end", Command.TRAIN, Error["READ_DECERR"], end, given, settings)
+    memory, settings = network | {"order": _ORDER, "samples": first}, loaded | {"samples": end - first.size}
+    return Ending("a second row behind the end", Command.TRAIN, Error["READ_DECERR"], end, memory, settings)
 
 
 def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
     """Perturbations of both parts of a cut network, whose product is at a limit; no schedule can be read."""
-    (own, loaded), order = _network(images), _end(spec)
+    (network, loaded), order = _network(images), _end(spec)
     for first, second in _SPLITS:
         settings = loaded | {"order": order, "p1": first, "p2": second}
         refused = first * second > MOST_SLOPES
         error, value = (Error["BAD_SPLIT"], second) if refused else (Error["READ_DECERR"], order)
-        yield Ending(f"{first} times {second} perturbations", Command.TRAIN, error, value, own, settings)
+        yield Ending(f"{first} times {second} perturbations", Command.TRAIN, error, value, network, settings)
 
 
 def _sample(place: int) -> Bytes:
