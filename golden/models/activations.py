@@ -26,7 +26,7 @@ class ActivationError(ValueError):
     """Activation without hardware; the message ends a sentence about the layer or operator."""
 
 
-Made = Callable[[Callable[[str], Any]], "Activation"]
+Made = Callable[[Callable[[str], Any]], "Nonlinearity"]
 """Function from an operator's arguments, a number or None by name, to an activation."""
 
 
@@ -38,7 +38,7 @@ class OnnxWriter(Protocol):
     def tensor(self, name: str, values: NDArray[Any]) -> str: ...
 
 
-class Activation(ABC):
+class Nonlinearity(ABC):
     """Elementwise function behind a layer; instances are frozen, and equal for equal functions.
 
     Attributes
@@ -68,7 +68,7 @@ class Activation(ABC):
 
     @classmethod
     @abstractmethod
-    def parsed(cls, word: str) -> Activation | None:
+    def parsed(cls, word: str) -> Nonlinearity | None:
         """Activation of a word; None for another kind of layer."""
 
     @property
@@ -86,7 +86,7 @@ class Activation(ABC):
         """Why the numbers have no hardware, or an empty string."""
         return ""
 
-    def behind(self, before: Activation) -> Activation:
+    def behind(self, before: Nonlinearity) -> Nonlinearity:
         """Composition: `before`, then this activation.
 
         Raises
@@ -96,7 +96,7 @@ class Activation(ABC):
         """
         raise ActivationError(f"a {self.name} behind another activation has no hardware")
 
-    def in_range(self) -> Activation:
+    def in_range(self) -> Nonlinearity:
         """The same function of Q8.16, without limits outside its range."""
         return self
 
@@ -175,7 +175,7 @@ def _threshold(number: Callable[[str], Any]) -> Relu:
 
 
 @dataclass(frozen=True)
-class Relu(Activation):
+class Relu(Nonlinearity):
     """ReLU with an optional limit and slope; the integer product with the slope is rounded half to even.
 
     Parameters
@@ -234,7 +234,7 @@ class Relu(Activation):
             return f"a slope is 0 or 2**-{SLOPE_FRACTION} to less than 1, not {self.slope}"
         return ""
 
-    def behind(self, before: Activation) -> Activation:
+    def behind(self, before: Nonlinearity) -> Nonlinearity:
         if not isinstance(before, Relu):
             return super().behind(before)
         if self.slope and before.slope:
@@ -302,7 +302,7 @@ GATE_OFFSET, GATE_DIVISOR = 3 << Q8_16.fraction, 6
 
 
 @dataclass(frozen=True)
-class HardSwish(Activation):
+class HardSwish(Nonlinearity):
     """Hard-swish of MobileNetV3 (section 5.2): x * relu6(x + 3) / 6.
 
     The integer gate, relu6(x + 3) / 6, is rounded half to even to 16 fraction bits, and the product of x and gate to
@@ -338,9 +338,9 @@ class HardSwish(Activation):
         return writer.node("HardSwish", sources, f"layer_{number}")
 
 
-ACTIVATIONS: tuple[type[Activation], ...] = (Relu, HardSwish)
+ACTIVATIONS: tuple[type[Nonlinearity], ...] = (Relu, HardSwish)
 
 
-def activation_from(word: str) -> Activation | None:
+def activation_from(word: str) -> Nonlinearity | None:
     """Activation of a word in a network's text; None for any other word."""
     return next((found for kind in ACTIVATIONS if (found := kind.parsed(word)) is not None), None)

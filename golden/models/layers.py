@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from .activations import ACTIVATIONS, Activation, OnnxWriter
+from .activations import ACTIVATIONS, Nonlinearity, OnnxWriter
 
 Shape = tuple[int, ...]
 """Shape of one sample: (channels, height, width) or (features,)."""
@@ -272,7 +272,7 @@ class Concat(_Plain, _Unweighted):
 Weighted = Convolution | Depthwise | Linear
 """Layers with weights; each begins a stage."""
 Pool = MaxPool | AveragePool
-Layer = Weighted | BatchNorm | Activation | Pool | Flatten | Add | Concat
+Layer = Weighted | BatchNorm | Nonlinearity | Pool | Flatten | Add | Concat
 LAYERS: tuple[type[Layer], ...] = (
     Convolution,
     Depthwise,

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from ..errors import UserError
-from .activations import Activation
+from .activations import Nonlinearity
 from .batch_norm import NormTensors
 from .element_order import ElementOrder
 from .layers import (
@@ -153,7 +153,7 @@ class PaddedMaxPool(nn.MaxPool2d):
 class Activated(nn.Module):
     """Elementwise activation."""
 
-    def __init__(self, activation: Activation) -> None:
+    def __init__(self, activation: Nonlinearity) -> None:
         super().__init__()
         self._activation = activation
 
@@ -195,7 +195,7 @@ def module_of(network: Network) -> NetworkModule:
 
 def _module(layer: Layer, stage: Stage | None) -> nn.Module:
     match layer:
-        case Activation():
+        case Nonlinearity():
             return Activated(layer)
         case MaxPool(size, stride, padding):
             return PaddedMaxPool(size, stride, padding) if any(padding) else nn.MaxPool2d(size, stride)

@@ -12,7 +12,7 @@ from math import prod
 from typing import NamedTuple
 
 from ..errors import UserError
-from .activations import Activation, ActivationError
+from .activations import ActivationError, Nonlinearity
 from .layers import (
     Add,
     AveragePool,
@@ -75,7 +75,7 @@ class Stage:
     output_shape : tuple of int
         Shape after the pool.
     batch_norm : bool
-    activation : Activation or None
+    activation : Nonlinearity or None
     pool : MaxPool, AveragePool or None
     source : tuple of int
         Stages whose outputs it reads, -1 for the sample; several are concatenated.
@@ -88,7 +88,7 @@ class Stage:
     computed_shape: Shape
     output_shape: Shape
     batch_norm: bool = False
-    activation: Activation | None = None
+    activation: Nonlinearity | None = None
     pool: Pool | None = None
     source: Tensors = (-1,)
     residual: Tensors | None = None
@@ -137,7 +137,7 @@ class Stage:
     def forward_flops(self) -> int:
         """Operations of a sample's forward pass; a multiply-accumulate counts as two.
 
-        Bias and residual are an addition each, an activation is `Activation.operations`. A max-pool of n values is
+        Bias and residual are an addition each, an activation is `Nonlinearity.operations`. A max-pool of n values is
         n - 1 comparisons, an average n - 1 additions and a division.
         """
         pooling = 0
@@ -307,7 +307,7 @@ class _Grouping:
                 self._read(added, number)
             case BatchNorm():
                 self._normalise(value, where)
-            case Activation():
+            case Nonlinearity():
                 self._activate(layer, value, where)
             case MaxPool() | AveragePool():
                 self._pool(layer, value, where)
@@ -356,7 +356,7 @@ class _Grouping:
             raise where.error(": batch norm must directly follow a layer with weights")
         self.stages[value.stage] = replace(stage, batch_norm=True)
 
-    def _activate(self, layer: Activation, value: _Value, where: _Place) -> None:
+    def _activate(self, layer: Nonlinearity, value: _Value, where: _Place) -> None:
         title = f": a {layer.name}"
         if len(value.parts) > 1:
             raise where.error(f"{title} behind a concatenation has no stage; each of its parts may have one")

@@ -13,7 +13,7 @@ from ..block import Field, Spec, Stream, Words
 from ..errors import UserError
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
 from ..memories.plan import MemoryShape
-from ..models.activations import ACTIVATIONS, Activation, activation_from
+from ..models.activations import ACTIVATIONS, Nonlinearity, activation_from
 from ..models.layers import Layer, Pair, Sides
 from ..models.stages import Stage, stages_of
 from .arithmetic.forward import StageIntegers, forward
@@ -112,7 +112,7 @@ class LayerBlockSpec(Spec):
 
     def _stage(self, shape: tuple[int, ...], layer: Layer, *behind: Layer) -> Stage:
         """Stage of a layer, the activation and the following layers."""
-        activations: tuple[Activation, ...] = ()
+        activations: tuple[Nonlinearity, ...] = ()
         if self.activation != "none":
             activation = activation_from(self.activation)
             if activation is None:

@@ -24,7 +24,7 @@ from .forward.parameters import FrozenParameters
 from .forward.sides import OneSide, TwoSides
 from .interfaces import BEATS, SampleInput, StageOutputs
 from .memories.activation_clear import ActivationClear
-from .memories.activation_memory import ActivationMemory
+from .memories.activation_memory import ActivationBanks
 from .sample_writer import SampleWriter
 
 _WORDS_ROTATED = 2
@@ -116,7 +116,7 @@ class ForwardEngine(wiring.Component):
         m.submodules.array = self.array
         # replicated registers of the last rotation
         copies = max(self.array.words_per_cycle // _WORDS_ROTATED, 1)
-        m.submodules.activations = activations = ActivationMemory(mapping, copies)
+        m.submodules.activations = activations = ActivationBanks(mapping, copies)
         m.submodules.sequencer = sequencer = sides.sequencer(self._drain, self.array.latency)
         m.submodules.buffers = buffers
         m.submodules.writer = writer = SampleWriter(mapping)
@@ -151,7 +151,7 @@ class ForwardEngine(wiring.Component):
     def _write(
         self,
         m: Module,
-        activations: ActivationMemory,
+        activations: ActivationBanks,
         clear: ActivationClear,
         writer: SampleWriter,
         outputs: OutputWrite,

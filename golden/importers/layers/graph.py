@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...models.activations import ACTIVATIONS, Activation
+from ...models.activations import ACTIVATIONS, Nonlinearity
 from ...models.batch_norm import NormTensors, StageParameters
 from ...models.element_order import ElementOrder
 from ...models.layers import (
@@ -175,7 +175,7 @@ class LayerGraph:
         UserError
             If a weight is not finite.
         """
-        if isinstance(layer.layer, Activation):
+        if isinstance(layer.layer, Nonlinearity):
             layer = replace(layer, layer=layer.layer.in_range())
         if instead_of is not None:
             self.replaced.add(instead_of)
@@ -185,7 +185,11 @@ class LayerGraph:
                     f"{self.name}: {layer.names.get(kind, f'{layer.place.title}.{kind}')} has NaN or infinity"
                 )
         source = layer.sources[0]
-        if isinstance(layer.layer, Activation | Pool) and source >= 0 and isinstance(self.layers[source].layer, Concat):
+        if (
+            isinstance(layer.layer, Nonlinearity | Pool)
+            and source >= 0
+            and isinstance(self.layers[source].layer, Concat)
+        ):
             joined = self.layers[source]
             parts = tuple(self.add(replace(layer, sources=(part,))) for part in joined.sources)
             return self.add(replace(joined, sources=parts), instead_of=source)

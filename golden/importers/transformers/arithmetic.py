@@ -13,7 +13,7 @@ from ..graph import Arguments, Constant, Place
 from . import composed
 from .attention_scores import Scores, context, hidden, masked, not_a_number, scores, softmax
 from .composed import UNARY, Composed, Function, applied, of_one
-from .row_graph import RowGraph, Rows
+from .row_graph import RowGraph, RowTensor
 from .row_operations import activation, gated, is_relu, linear, plus, pooled, residual, squared, times
 
 KNOWN = (
@@ -21,14 +21,14 @@ KNOWN = (
     "positions, first, last or mean token"
 )
 """Supported operations, for messages."""
-Value = Constant | Rows | Scores | Composed | Function | tuple["Value", ...]
+Value = Constant | RowTensor | Scores | Composed | Function | tuple["Value", ...]
 """Kinds of a model's tensors."""
 Handler = Callable[[RowGraph, Place, Arguments], Value]
 """Importer of an operator: from graph, place and arguments to its output."""
 
 
-def rows_of(place: Place, value: Any) -> Rows:
-    if isinstance(value, Rows):
+def rows_of(place: Place, value: Any) -> RowTensor:
+    if isinstance(value, RowTensor):
         return value
     if isinstance(value, Function):
         raise place.error("reads a function of values that is neither GELU, SiLU nor a product with a number")
@@ -37,7 +37,7 @@ def rows_of(place: Place, value: Any) -> Rows:
     raise place.error(f"reads {kind}, not outputs of a layer")
 
 
-def output_of(place: Place, value: Any) -> tuple[Rows, str]:
+def output_of(place: Place, value: Any) -> tuple[RowTensor, str]:
     """Rows returned by a model, and the softmax left to the host; empty for none."""
     if isinstance(value, Composed) and value.kind in ("softmax", "log_softmax"):
         return value.rows, value.kind
@@ -50,9 +50,9 @@ def product(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
         if second.tensor.ndim != 2:
             raise place.error(f"has a weight of {tuple(second.tensor.shape)}, which is no matrix")
         return linear(graph, place, rows_of(place, first), Constant(second.tensor.t(), second.name), None)
-    if isinstance(first, Rows) and isinstance(second, Rows):
+    if isinstance(first, RowTensor) and isinstance(second, RowTensor):
         return scores(graph, place, first, second)
-    if isinstance(first, Scores) and isinstance(second, Rows):
+    if isinstance(first, Scores) and isinstance(second, RowTensor):
         return context(graph, place, first, second)
     raise place.error("is a product that is neither a linear layer nor a part of attention")
 
@@ -64,7 +64,7 @@ def add(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
         number = composed.number_of(second)
         if isinstance(first, Scores):
             return masked(place, first, second.tensor)
-        if isinstance(first, Rows):
+        if isinstance(first, RowTensor):
             return plus(graph, place, first, second)
         if number is None:
             raise place.error(f"adds a tensor to {_named(first)}")
@@ -78,7 +78,7 @@ def add(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
 
 def subtract(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
     """Difference of two tensors, of a tensor and a constant, or of values and their mean."""
-    if isinstance(first, Rows) and isinstance(second, Composed):
+    if isinstance(first, RowTensor) and isinstance(second, Composed):
         return composed.minus(place, first, second)
     return add(graph, place, first, multiply(graph, place, second, -1.0))
 
@@ -90,7 +90,7 @@ def multiply(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
         number = composed.number_of(second)
         if isinstance(first, Constant):
             return replace(first, tensor=first.tensor * second.tensor, name="")
-        if isinstance(first, Rows):
+        if isinstance(first, RowTensor):
             return times(graph, place, first, second)
         if number is None or isinstance(first, Composed):
             raise place.error(f"multiplies {_named(first)} by a {'tensor' if number is None else 'number'}")
@@ -98,9 +98,9 @@ def multiply(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
             return applied(graph, place, torch.mul, first, number)
         scores_of: Scores = first
         return scores_of.scaled(place, number)
-    if isinstance(first, Composed) and isinstance(second, Rows):
+    if isinstance(first, Composed) and isinstance(second, RowTensor):
         first, second = second, first
-    if isinstance(second, Composed) and isinstance(first, Rows | Composed):
+    if isinstance(second, Composed) and isinstance(first, RowTensor | Composed):
         return composed.times(graph, place, first, second)
     if isinstance(first, Function) or isinstance(second, Function):
         return _of_both(graph, place, torch.mul, first, second)
@@ -114,13 +114,13 @@ def multiply(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
 
 def divide(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
     """Quotient of a tensor and a constant, of functions of a value, or of parts of a norm."""
-    if isinstance(second, Composed) and isinstance(first, Rows | Composed):
+    if isinstance(second, Composed) and isinstance(first, RowTensor | Composed):
         return composed.over(graph, place, first, second)
     if isinstance(second, int | float):
         second = Constant(torch.tensor(float(second), dtype=torch.float64))
     if isinstance(second, Constant):
         return multiply(graph, place, first, Constant(1 / second.tensor.double()))
-    if isinstance(second, Rows | Function):
+    if isinstance(second, RowTensor | Function):
         number = first if isinstance(first, int | float) else None
         if isinstance(first, Constant):
             number = composed.number_of(first)
@@ -135,25 +135,25 @@ def divide(graph: RowGraph, place: Place, first: Any, second: Any) -> Value:
 def power(graph: RowGraph, place: Place, value: Any, exponent: Any) -> Value:
     """Power of each value, or of a part of a norm."""
     number = exponent if isinstance(exponent, int | float) else composed.number_of(exponent)
-    if number is None or not isinstance(value, Rows | Composed | Function):
+    if number is None or not isinstance(value, RowTensor | Composed | Function):
         raise place.error(f"is a power of {_named(value)}, or by what is no number")
     return composed.power(graph, place, value, number)
 
 
 def function(graph: RowGraph, place: Place, name: str, value: Any) -> Value:
     """Function of each value by name in `UNARY`."""
-    if not isinstance(value, Rows | Function):
+    if not isinstance(value, RowTensor | Function):
         raise place.error(f"is the {name} of {_named(value)}")
     return applied(graph, place, UNARY[name], value)
 
 
 def mean(graph: RowGraph, place: Place, value: Any, dims: Sequence[int] | None, keep: bool) -> Value:
     """Mean over all tokens, or over all features as a part of a norm; without axes over all of them."""
-    if not isinstance(value, Rows | Composed | Function):
+    if not isinstance(value, RowTensor | Composed | Function):
         raise place.error(f"is a mean of {_named(value)}")
     count = value.index.ndim
     over = [axis % count for axis in dims or range(count)]
-    if isinstance(value, Rows) and not (keep and over == [count - 1]):
+    if isinstance(value, RowTensor) and not (keep and over == [count - 1]):
         return pooled(graph, place, value, over, keep)
     return composed.mean(place, value, over, keep)
 
@@ -186,7 +186,7 @@ def chosen(place: Place, condition: Any, first: Any, second: Any) -> Value:
 def _of_both(graph: RowGraph, place: Place, operator: Any, first: Any, second: Any) -> Value:
     """Function of two functions of the same values."""
     for operand in (first, second):
-        if not isinstance(operand, Rows | Function):
+        if not isinstance(operand, RowTensor | Function):
             raise place.error(f"is of a function of values and {_named(operand)}")
     return applied(graph, place, operator, first, second)
 

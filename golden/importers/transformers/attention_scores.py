@@ -11,7 +11,7 @@ from torch import Tensor
 from ...transformer.blocks import SelfAttention
 from ...transformer.builder import INPUTS
 from ..graph import Constant, Place
-from .row_graph import RowGraph, Rows
+from .row_graph import RowGraph, RowTensor
 
 _HIDDEN = -1e4
 """Largest addend of a mask for a hidden token: the token's weight is then 0 in any float."""
@@ -57,7 +57,7 @@ class Scores:
         return replace(self, scale=self.scale * number)
 
 
-def scores(graph: RowGraph, place: Place, queries: Rows, keys: Rows) -> Scores:
+def scores(graph: RowGraph, place: Place, queries: RowTensor, keys: RowTensor) -> Scores:
     """Products of queries (..., tokens, width) and keys (..., width, tokens)."""
     first, second = _broadcast(place, queries, replace(keys, index=keys.index.transpose(-1, -2)))
     sample, query_features, tokens = _heads(graph, place, first)
@@ -127,7 +127,7 @@ def softmax(place: Place, scored: Scores, dim: int) -> Scores:
     return replace(scored, weights=True)
 
 
-def context(graph: RowGraph, place: Place, scored: Scores, values: Rows) -> Rows:
+def context(graph: RowGraph, place: Place, scored: Scores, values: RowTensor) -> RowTensor:
     """Product of the softmax (..., tokens, tokens) and the values (..., tokens, width)."""
     if not scored.weights:
         raise place.error("multiplies scores without a softmax by values")
@@ -166,19 +166,19 @@ def context(graph: RowGraph, place: Place, scored: Scores, values: Rows) -> Rows
     features_read = (rows * features + (pair % scored.heads)[:, None] * scored.width)[..., None] + torch.arange(
         scored.width
     )
-    return Rows(operation_number, features_read.reshape(*index.shape[:-1], scored.width))
+    return RowTensor(operation_number, features_read.reshape(*index.shape[:-1], scored.width))
 
 
 def attention(
     graph: RowGraph,
     place: Place,
-    queries: Rows,
-    keys: Rows,
-    values: Rows,
+    queries: RowTensor,
+    keys: RowTensor,
+    values: RowTensor,
     mask: Constant | None,
     causal: bool,
     scale: float | None,
-) -> Rows:
+) -> RowTensor:
     """Attention as a single operator: queries, keys and values of (..., tokens, width)."""
     width = queries.index.shape[-1]
     scored = scores(graph, place, queries, replace(keys, index=keys.index.transpose(-1, -2)))
@@ -192,7 +192,7 @@ def attention(
     return context(graph, place, softmax(place, scored, -1), values)
 
 
-def _heads(graph: RowGraph, place: Place, rows: Rows) -> tuple[Tensor, Tensor, int]:
+def _heads(graph: RowGraph, place: Place, rows: RowTensor) -> tuple[Tensor, Tensor, int]:
     """Sample and features of each head of (..., tokens, width), and the number of tokens, complete and in order."""
     if rows.number == INPUTS:
         raise place.error("is of samples, with no linear layer between")
@@ -229,12 +229,12 @@ def _shared(place: Place, features: Tensor) -> tuple[int, Tensor]:
     return count, features[starts]
 
 
-def _broadcast(place: Place, first: Rows, second: Rows) -> tuple[Rows, Rows]:
+def _broadcast(place: Place, first: RowTensor, second: RowTensor) -> tuple[RowTensor, RowTensor]:
     index, other = _same_leading(place, first.index, second)
     return replace(first, index=index), other
 
 
-def _same_leading(place: Place, index: Tensor, other: Rows) -> tuple[Tensor, Rows]:
+def _same_leading(place: Place, index: Tensor, other: RowTensor) -> tuple[Tensor, RowTensor]:
     """Both operands with broadcast leading axes."""
     try:
         leading = np.broadcast_shapes(index.shape[:-2], other.index.shape[:-2])

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...transformer.blocks import ActivationKind
 from ..graph import Constant, Place
-from .row_graph import RowGraph, Rows
+from .row_graph import RowGraph, RowTensor
 from .row_operations import activation, is_relu, norm, squared, unit_length
 
 _CLOSE = 1e-6
@@ -53,7 +53,7 @@ class Composed:
 
     Parameters
     ----------
-    rows : Rows
+    rows : RowTensor
         Input of the computation.
     index : Tensor
         Has the result's shape; the values are meaningless for a result of 1 value per row.
@@ -64,13 +64,13 @@ class Composed:
     """
 
     kind: Kind
-    rows: Rows
+    rows: RowTensor
     index: Tensor
     value: float = 0.0
     centred: bool = False
 
 
-def same(first: Rows, second: Rows) -> bool:
+def same(first: RowTensor, second: RowTensor) -> bool:
     """True if two tensors are equal."""
     return isclose(first.factor, second.factor, rel_tol=_CLOSE) and of_one(first, second)
 
@@ -81,10 +81,10 @@ def _over_rows(place: Place, index: Tensor, dims: list[int], keep: bool) -> Tens
     return index[..., :1]
 
 
-def mean(place: Place, operand: Rows | Composed | Function, dims: list[int], keep: bool) -> Composed:
+def mean(place: Place, operand: RowTensor | Composed | Function, dims: list[int], keep: bool) -> Composed:
     """Mean over the features of a token, or of their squares."""
     index = _over_rows(place, operand.index, dims, keep)
-    if isinstance(operand, Rows):
+    if isinstance(operand, RowTensor):
         return Composed("mean", operand, index)
     if isinstance(operand, Composed):
         if operand.kind != "centred square":
@@ -93,22 +93,22 @@ def mean(place: Place, operand: Rows | Composed | Function, dims: list[int], kee
     factor = squared_factor(operand)
     if factor is None:
         raise place.error("is a mean of a function of values that is no square")
-    return Composed("mean square", Rows(operand.number, operand.index, factor), index)
+    return Composed("mean square", RowTensor(operand.number, operand.index, factor), index)
 
 
-def variance(place: Place, operand: Rows, dims: list[int], keep: bool) -> Composed:
+def variance(place: Place, operand: RowTensor, dims: list[int], keep: bool) -> Composed:
     """Population variance over the features of a token."""
     return Composed("variance", operand, _over_rows(place, operand.index, dims, keep))
 
 
-def length(place: Place, operand: Rows, dims: list[int], keep: bool) -> Composed:
+def length(place: Place, operand: RowTensor, dims: list[int], keep: bool) -> Composed:
     """L2 norm over the features of a token."""
     return Composed("length", operand, _over_rows(place, operand.index, dims, keep))
 
 
 def power(
-    graph: RowGraph, place: Place, operand: Rows | Composed | Function, exponent: float
-) -> Rows | Composed | Function:
+    graph: RowGraph, place: Place, operand: RowTensor | Composed | Function, exponent: float
+) -> RowTensor | Composed | Function:
     """Square or root of a part of a norm, square of a ReLU, or a power as a function of each value."""
     if isinstance(operand, Composed):
         if exponent == 2:
@@ -118,7 +118,7 @@ def power(
         if exponent == -1 and operand.kind == "root":
             return replace(operand, kind="inverse root")
         raise place.error(f"is the power of {exponent:g} of a {operand.kind}")
-    if exponent == 2 and isinstance(operand, Rows) and is_relu(graph, operand):
+    if exponent == 2 and isinstance(operand, RowTensor) and is_relu(graph, operand):
         return squared(graph, place, operand)
     return applied(graph, place, torch.pow, operand, exponent)
 
@@ -152,16 +152,16 @@ def at_least(place: Place, operand: Composed, number: float) -> Composed:
     return operand
 
 
-def minus(place: Place, first: Rows, second: Composed) -> Composed:
+def minus(place: Place, first: RowTensor, second: Composed) -> Composed:
     """Values minus their mean."""
     if second.kind != "mean" or not same(first, second.rows):
         raise place.error(f"subtracts a {second.kind} of something else")
     return Composed("centred", first, first.index)
 
 
-def times(graph: RowGraph, place: Place, first: Rows | Composed, second: Composed) -> Rows | Composed:
+def times(graph: RowGraph, place: Place, first: RowTensor | Composed, second: Composed) -> RowTensor | Composed:
     """Product with a part of a norm."""
-    rows = first if isinstance(first, Rows) else first.rows
+    rows = first if isinstance(first, RowTensor) else first.rows
     if second.kind == "inverse root" and same(rows, second.rows):
         return _norm(graph, place, first, second)
     if isinstance(first, Composed) and first.kind == second.kind and same(rows, second.rows):
@@ -170,17 +170,17 @@ def times(graph: RowGraph, place: Place, first: Rows | Composed, second: Compose
     raise place.error(f"is the product of a {kind} and the {second.kind} of something else")
 
 
-def over(graph: RowGraph, place: Place, first: Rows | Composed, second: Composed) -> Rows:
+def over(graph: RowGraph, place: Place, first: RowTensor | Composed, second: Composed) -> RowTensor:
     """Quotient by a root, or by the length."""
-    rows = first if isinstance(first, Rows) else first.rows
+    rows = first if isinstance(first, RowTensor) else first.rows
     if second.kind == "root" and same(rows, second.rows):
         return _norm(graph, place, first, second)
-    if second.kind == "length" and isinstance(first, Rows) and same(first, second.rows):
+    if second.kind == "length" and isinstance(first, RowTensor) and same(first, second.rows):
         return unit_length(graph, place, first)
     raise place.error(f"divides by the {second.kind} of something else")
 
 
-def _norm(graph: RowGraph, place: Place, first: Rows | Composed, second: Composed) -> Rows:
+def _norm(graph: RowGraph, place: Place, first: RowTensor | Composed, second: Composed) -> RowTensor:
     centred = isinstance(first, Composed)
     if (isinstance(first, Composed) and first.kind != "centred") or centred != second.centred or not second.value:
         raise place.error("is a norm without eps, or subtracts the mean in one place only")
@@ -202,7 +202,7 @@ class Function:
     Parameters
     ----------
     number, index
-        Operation and elements, as of `Rows`.
+        Operation and elements, as of `RowTensor`.
     values : Tensor of float64
         Values of the function at the points of comparison.
     """
@@ -212,7 +212,7 @@ class Function:
     values: Tensor
 
 
-def of_one(first: Rows | Function, second: Rows | Function) -> bool:
+def of_one(first: RowTensor | Function, second: RowTensor | Function) -> bool:
     """True if two tensors are functions of the same elements."""
     return first.number == second.number and torch.equal(first.index, second.index)
 
@@ -221,25 +221,25 @@ def applied(
     graph: RowGraph,
     place: Place,
     operator: Callable[..., Tensor],
-    value: Rows | Function,
-    other: Rows | Function | float | None = None,
-) -> Rows | Function:
+    value: RowTensor | Function,
+    other: RowTensor | Function | float | None = None,
+) -> RowTensor | Function:
     """Result of an operator on a function, with a number or another function of the same elements as second operand.
 
     Rows are returned for a known activation times a number, or for a product with a number; else a `Function`.
     """
-    if isinstance(other, Rows | Function):
+    if isinstance(other, RowTensor | Function):
         if not of_one(value, other):
             raise place.error("is of functions of different values")
         result = operator(_values(value), _values(other))
     else:
         result = operator(_values(value)) if other is None else operator(_values(value), other)
     if factor := _factor(result, _POINTS):
-        return Rows(value.number, value.index, factor)
+        return RowTensor(value.number, value.index, factor)
     for kind, values in _KINDS.items():
         if factor := _factor(result, values):
-            rows = activation(graph, place, Rows(value.number, value.index), kind)
-            return Rows(rows.number, rows.index, factor)
+            rows = activation(graph, place, RowTensor(value.number, value.index), kind)
+            return RowTensor(rows.number, rows.index, factor)
     return Function(value.number, value.index, result)
 
 
@@ -249,7 +249,7 @@ def squared_factor(value: Function) -> float | None:
     return factor**0.5 if factor is not None and factor > 0 else None
 
 
-def _values(value: Rows | Function) -> Tensor:
+def _values(value: RowTensor | Function) -> Tensor:
     return value.values if isinstance(value, Function) else value.factor * _POINTS
 
 

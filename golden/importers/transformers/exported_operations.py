@@ -33,7 +33,7 @@ from .arithmetic import (
 )
 from .attention_scores import Scores, attention
 from .composed import Composed, Function
-from .row_graph import FoundTransformer, RowGraph, Rows
+from .row_graph import FoundTransformer, RowGraph, RowTensor
 from .row_operations import activation, linear, norm, pooled
 from .row_samples import convolution, joined
 
@@ -65,7 +65,7 @@ class ExportedOperations(ExportedGraph):
             rows, host = output_of(*self.walk())
             return self.graph.finish(rows, self.program.state_dict, host)
 
-    def sample(self, node: Node) -> Rows:
+    def sample(self, node: Node) -> RowTensor:
         return self.graph.sample()
 
     def constant(self, node: Node, name: str, tensor: Tensor) -> Constant:
@@ -84,7 +84,7 @@ class ExportedOperations(ExportedGraph):
             raise place.error(f"computes in {kind}")
         output = handler(self.graph, place, arguments)
         arguments.check(place)
-        if isinstance(output, Rows | Scores | Composed | Function) and output.index.shape != shape_of(node):
+        if isinstance(output, RowTensor | Scores | Composed | Function) and output.index.shape != shape_of(node):
             raise place.error(f"gives {shape_of(node)}, which is followed as {tuple(output.index.shape)}")
         return output
 
@@ -118,7 +118,7 @@ class ExportedOperations(ExportedGraph):
             # other views of constants have no second operand and are computed
             assert title == "expand_as", "is of constants alone"
             return replace(operand, tensor=operand.tensor.expand(shape))
-        value: Rows | Scores | Composed | Function = operand
+        value: RowTensor | Scores | Composed | Function = operand
         if title in ("to", "_to_copy"):
             if (kind := node.meta["val"].dtype) not in (torch.float32, torch.float64):
                 raise place.error(f"converts to {kind}")
@@ -134,10 +134,10 @@ class ExportedOperations(ExportedGraph):
             return tuple(replace(value, index=part) for part in index)
         return replace(value, index=index)
 
-    def _joined(self, pieces: Sequence[Value], place: Place, dim: Any) -> Rows:
+    def _joined(self, pieces: Sequence[Value], place: Place, dim: Any) -> RowTensor:
         """Concatenation of parts of an operation's outputs, or of constant tokens and outputs."""
-        known = [piece for piece in pieces if isinstance(piece, Rows | Constant)]
-        rows = [piece for piece in known if isinstance(piece, Rows)]
+        known = [piece for piece in pieces if isinstance(piece, RowTensor | Constant)]
+        rows = [piece for piece in known if isinstance(piece, RowTensor)]
         if len(known) != len(pieces):
             raise place.error("joins what is no output of an operation")
         if len(rows) == len(known) and len({(piece.number, piece.factor) for piece in rows}) == 1:

@@ -23,7 +23,7 @@ from . import composed
 from .arithmetic import KNOWN, OPERATIONS, Handler, Value, einsum, mean, output_of, rows_of, softmax_of
 from .attention_scores import attention
 from .composed import Composed
-from .row_graph import BATCH, FoundTransformer, RowGraph, Rows
+from .row_graph import BATCH, FoundTransformer, RowGraph, RowTensor
 from .row_operations import activation, linear, norm, pooled
 from .row_samples import convolution, joined
 
@@ -80,7 +80,7 @@ class OnnxOperations(OnnxGraph):
             state = {name: self.constants.tensor(name) for name in self.constants.initializers}
             return self.graph.finish(rows, state, host)
 
-    def sample(self, name: str, batch: int, shape: Shape) -> Rows:
+    def sample(self, name: str, batch: int, shape: Shape) -> RowTensor:
         if batch:
             raise UserError(
                 f"{self.name}: a batch of {name} has {batch} samples: export it with the batch as its only dynamic axis"
@@ -113,7 +113,7 @@ class OnnxOperations(OnnxGraph):
         """Views of values: the node is applied to the index of their elements."""
         read: list[Any] = [self.operand(name, place) if name else None for name in node.input]
         if node.op_type == "Concat":
-            rows = [value for value in read if isinstance(value, Rows)]
+            rows = [value for value in read if isinstance(value, RowTensor)]
             if len(rows) != len(read) or len({(value.number, value.factor) for value in rows}) != 1:
                 return [joined(self.graph, place, read, arguments["axis"])]
             first = rows[0]

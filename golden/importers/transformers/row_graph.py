@@ -31,7 +31,7 @@ BATCH = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class RowTensor:
     """Tensor whose elements are an operation's outputs.
 
     Parameters
@@ -117,9 +117,9 @@ class RowGraph:
         self.places: Tensor | None = None
         self._made: dict[tuple[object, ...], int] = {}
 
-    def sample(self) -> Rows:
+    def sample(self) -> RowTensor:
         """Tensor of the samples."""
-        return Rows(INPUTS, torch.arange(self.batch * prod(self.input_shape)).view(self.batch, *self.input_shape))
+        return RowTensor(INPUTS, torch.arange(self.batch * prod(self.input_shape)).view(self.batch, *self.input_shape))
 
     def size(self, number: int) -> tuple[int, int]:
         """Tokens and features of an operation's outputs."""
@@ -168,16 +168,16 @@ class RowGraph:
         """Add a replacement of an operation, which is dropped if unread."""
         return self.add(node.place, operation, *node.reads, features=node.features, tensors=tensors, names=names)
 
-    def _unfactored(self, place: Place, rows: Rows) -> Rows:
+    def _unfactored(self, place: Place, rows: RowTensor) -> RowTensor:
         if rows.factor == 1:
             return rows
         node = self.nodes[rows.number] if rows.number >= 0 else None
         if node is None or not isinstance(node.operation, Linear):
             raise place.error(f"reads a product with {rows.factor:g}, which only scores and linear layers take")
         tensors = {kind: tensor * rows.factor for kind, tensor in node.tensors.items()}
-        return Rows(self.instead(node, node.operation, tensors, {}), rows.index)
+        return RowTensor(self.instead(node, node.operation, tensors, {}), rows.index)
 
-    def settled(self, place: Place, rows: Rows) -> Rows:
+    def settled(self, place: Place, rows: RowTensor) -> RowTensor:
         """The same tensor as all outputs of an operation, in any order; the operation is added if necessary.
 
         A fixed token of each sample is a pooling. Some features of a linear layer are a smaller layer.
@@ -205,12 +205,12 @@ class RowGraph:
                 raise place.error(f"reads token {int(token[0])} of {tokens}: only the first, the last or all are read")
             kind = kinds[int(token[0])]
             number = self.once((rows.number, kind), place, PoolTokens(kind), rows.number, pooled=True)
-            return self.settled(place, Rows(number, (batch * features + feature).view(rows.index.shape)))
+            return self.settled(place, RowTensor(number, (batch * features + feature).view(rows.index.shape)))
         chosen = torch.unique(feature)
         if len(chosen) < features and flat.numel() == self.batch * tokens * len(chosen):
             number = self.gathered(place, rows.number, chosen)
             index = (flat // features) * len(chosen) + torch.searchsorted(chosen, feature)
-            return self.settled(place, Rows(number, index.view(rows.index.shape)))
+            return self.settled(place, RowTensor(number, index.view(rows.index.shape)))
         raise place.error(
             f"reads {flat.numel() // self.batch} of a sample's {tokens} x {features} values, or some twice"
         )
@@ -238,7 +238,7 @@ class RowGraph:
             )
         return self._made[key]
 
-    def _of_samples(self, place: Place, rows: Rows) -> Rows:
+    def _of_samples(self, place: Place, rows: RowTensor) -> RowTensor:
         """Samples as rows of tokens; in the first reader, their last axis is the features."""
         size = prod(self.input_shape)
         batch, value = rows.index // size, rows.index % size
@@ -259,9 +259,9 @@ class RowGraph:
         index = inverse[:size][value]
         if len(torch.unique(used)) != len(used) or (index < 0).any():
             raise place.error("reads the samples in another form than what reads them first")
-        return Rows(INPUTS, batch * tokens * features + index)
+        return RowTensor(INPUTS, batch * tokens * features + index)
 
-    def over_features(self, place: Place, rows: Rows) -> tuple[Tensor, Tensor]:
+    def over_features(self, place: Place, rows: RowTensor) -> tuple[Tensor, Tensor]:
         """Number of each row along the last axis, and the complete features."""
         _, features = self.size(rows.number)
         flat = rows.index.reshape(-1, rows.index.shape[-1])
@@ -273,7 +273,7 @@ class RowGraph:
     def is_pooled(self, number: int) -> bool:
         return number != INPUTS and self.nodes[number].pooled
 
-    def finish(self, outputs: Rows, state: Mapping[str, Tensor], host: str = "") -> FoundTransformer:
+    def finish(self, outputs: RowTensor, state: Mapping[str, Tensor], host: str = "") -> FoundTransformer:
         """Normal form without unread operations.
 
         Parameters

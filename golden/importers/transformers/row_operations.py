@@ -19,10 +19,10 @@ from ...transformer.blocks import (
     UnitLength,
 )
 from ..graph import Constant, Place
-from .row_graph import RowGraph, Rows
+from .row_graph import RowGraph, RowTensor
 
 
-def linear(graph: RowGraph, place: Place, rows: Rows, weight: Constant, bias: Constant | None) -> Rows:
+def linear(graph: RowGraph, place: Place, rows: RowTensor, weight: Constant, bias: Constant | None) -> RowTensor:
     """Linear layer over the last axis; weight (outputs, inputs)."""
     rows = graph.settled(place, rows)
     row, feature = graph.over_features(place, rows)
@@ -42,19 +42,19 @@ def linear(graph: RowGraph, place: Place, rows: Rows, weight: Constant, bias: Co
         names={"weight": weight.name, "bias": bias.name if bias else ""},
     )
     index = row[:, None] * outputs + torch.arange(outputs)
-    return Rows(number, index.reshape(*rows.index.shape[:-1], outputs))
+    return RowTensor(number, index.reshape(*rows.index.shape[:-1], outputs))
 
 
 def norm(
     graph: RowGraph,
     place: Place,
-    rows: Rows,
+    rows: RowTensor,
     factor: Constant | None,
     bias: Constant | None,
     eps: float,
     centred: bool = True,
     axes: int = 1,
-) -> Rows:
+) -> RowTensor:
     """Layer or RMS norm over the last axis.
 
     A norm after the pooling of a sum's first or last token moves before the pooling.
@@ -91,34 +91,34 @@ def _is_sum(graph: RowGraph, number: int) -> bool:
     return number >= 0 and isinstance(graph.nodes[number].operation, Residual | Positions)
 
 
-def activation(graph: RowGraph, place: Place, rows: Rows, kind: ActivationKind) -> Rows:
+def activation(graph: RowGraph, place: Place, rows: RowTensor, kind: ActivationKind) -> RowTensor:
     """Function of each value."""
     rows = graph.settled(place, rows)
     return replace(rows, number=graph.add(place, Activation(kind), rows.number))
 
 
-def residual(graph: RowGraph, place: Place, first: Rows, second: Rows) -> Rows:
+def residual(graph: RowGraph, place: Place, first: RowTensor, second: RowTensor) -> RowTensor:
     """Sum of two tensors."""
     return _both(graph, place, Residual(), first, second)
 
 
-def gated(graph: RowGraph, place: Place, first: Rows, second: Rows) -> Rows:
+def gated(graph: RowGraph, place: Place, first: RowTensor, second: RowTensor) -> RowTensor:
     """Product of two tensors."""
     return _both(graph, place, Gate(), first, second)
 
 
-def is_relu(graph: RowGraph, rows: Rows) -> bool:
+def is_relu(graph: RowGraph, rows: RowTensor) -> bool:
     return rows.number >= 0 and graph.nodes[rows.number].operation == Activation("relu")
 
 
-def squared(graph: RowGraph, place: Place, rows: Rows) -> Rows:
+def squared(graph: RowGraph, place: Place, rows: RowTensor) -> RowTensor:
     """Square of a ReLU, as a single function."""
     node = graph.nodes[rows.number]
     number = graph.add(place, Activation("relu-squared"), *node.reads)
-    return Rows(number, rows.index, rows.factor**2)
+    return RowTensor(number, rows.index, rows.factor**2)
 
 
-def _both(graph: RowGraph, place: Place, operation: Gate | Residual, first: Rows, second: Rows) -> Rows:
+def _both(graph: RowGraph, place: Place, operation: Gate | Residual, first: RowTensor, second: RowTensor) -> RowTensor:
     left, right = graph.settled(place, first), graph.settled(place, second)
     sizes = [(*graph.size(each.number), graph.is_pooled(each.number)) for each in (left, right)]
     if sizes[0] != sizes[1] or not torch.equal(left.index, right.index):
@@ -127,7 +127,7 @@ def _both(graph: RowGraph, place: Place, operation: Gate | Residual, first: Rows
     return replace(left, number=graph.add(place, operation, left.number, right.number))
 
 
-def pooled(graph: RowGraph, place: Place, rows: Rows, dims: list[int], keep: bool) -> Rows:
+def pooled(graph: RowGraph, place: Place, rows: RowTensor, dims: list[int], keep: bool) -> RowTensor:
     """Mean of all tokens over these axes."""
     rows = graph.settled(place, rows)
     tokens, features = graph.size(rows.number)
@@ -143,17 +143,17 @@ def pooled(graph: RowGraph, place: Place, rows: Rows, dims: list[int], keep: boo
     index = first // (tokens * features) * features + first % features
     for axis in over if keep else ():
         index = index.unsqueeze(axis)
-    return Rows(number, index)
+    return RowTensor(number, index)
 
 
-def unit_length(graph: RowGraph, place: Place, rows: Rows) -> Rows:
+def unit_length(graph: RowGraph, place: Place, rows: RowTensor) -> RowTensor:
     """Quotient by the L2 norm of the last axis."""
     rows = graph.settled(place, rows)
     graph.over_features(place, rows)
     return replace(rows, number=graph.add(place, UnitLength(), rows.number))
 
 
-def plus(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Rows:
+def plus(graph: RowGraph, place: Place, rows: RowTensor, constant: Constant) -> RowTensor:
     """Sum with a constant: the bias of a linear layer, or learned positions."""
     rows = graph.settled(place, rows)
     values = _spread(graph, place, rows, constant)
@@ -181,7 +181,7 @@ def plus(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Rows:
     return replace(rows, number=number)
 
 
-def times(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Rows:
+def times(graph: RowGraph, place: Place, rows: RowTensor, constant: Constant) -> RowTensor:
     """Product with a constant: a number, or a factor for each output of a linear layer or norm."""
     if constant.tensor.numel() == 1 and constant.tensor.ndim <= rows.index.ndim:
         return replace(rows, factor=rows.factor * float(constant.tensor))
@@ -194,7 +194,7 @@ def times(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Rows
     return replace(rows, number=graph.instead(node, node.operation, tensors, {}))
 
 
-def _spread(graph: RowGraph, place: Place, rows: Rows, constant: Constant) -> Tensor:
+def _spread(graph: RowGraph, place: Place, rows: RowTensor, constant: Constant) -> Tensor:
     """Values of a constant for each token and feature of an operation's outputs."""
     tokens, features = graph.size(rows.number)
     try:

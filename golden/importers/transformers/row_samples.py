@@ -12,25 +12,25 @@ from torch import Tensor
 from ...transformer.blocks import Linear, Positions
 from ...transformer.builder import INPUTS
 from ..graph import Constant, Place
-from .row_graph import Node, RowGraph, Rows
+from .row_graph import Node, RowGraph, RowTensor
 from .row_operations import linear, plus
 
 
 def convolution(
     graph: RowGraph,
     place: Place,
-    rows: Rows,
+    rows: RowTensor,
     weight: Constant,
     bias: Constant | None,
     stride: int | Sequence[int],
     padding: int | Sequence[int],
     dilation: int | Sequence[int],
-) -> Rows:
+) -> RowTensor:
     """Convolution of the samples as a linear layer of their patches.
 
     Parameters
     ----------
-    rows : Rows
+    rows : RowTensor
         (batch, channels, height, width), or signals (batch, channels, length).
     weight : Constant
         (outputs, channels, height, width), or for signals (outputs, channels, length).
@@ -54,11 +54,11 @@ def convolution(
 def _convolution(
     graph: RowGraph,
     place: Place,
-    rows: Rows,
+    rows: RowTensor,
     weight: Constant,
     bias: Constant | None,
     settings: Mapping[str, tuple[int, int]],
-) -> Rows:
+) -> RowTensor:
     outputs, channels, *kernel = weight.tensor.shape
     if rows.number != INPUTS:
         if kernel == [1, 1] and settings == {"stride": (1, 1), "padding": (0, 0), "dilation": (1, 1)}:
@@ -80,7 +80,7 @@ def _convolution(
         raise place.error("mixes the samples of a batch")
     graph.places = patches[0]
     tokens, features = graph.places.shape
-    read = Rows(INPUTS, torch.arange(graph.batch * tokens * features).view(graph.batch, tokens, features))
+    read = RowTensor(INPUTS, torch.arange(graph.batch * tokens * features).view(graph.batch, tokens, features))
     row, _ = graph.over_features(place, read)
     matrix = weight.tensor.reshape(outputs, features)
     number = graph.add(
@@ -103,12 +103,12 @@ def _convolution(
         + 1
         for axis in (0, 1)
     ]
-    return Rows(number, index.reshape(graph.batch, outputs, *sides))
+    return RowTensor(number, index.reshape(graph.batch, outputs, *sides))
 
 
-def joined(graph: RowGraph, place: Place, pieces: list[Rows | Constant], dim: int) -> Rows:
+def joined(graph: RowGraph, place: Place, pieces: list[RowTensor | Constant], dim: int) -> RowTensor:
     """Concatenation of constant rows, as of a class token, before or after the tokens of a sample."""
-    dependent = [piece for piece in pieces if isinstance(piece, Rows)]
+    dependent = [piece for piece in pieces if isinstance(piece, RowTensor)]
     if len(dependent) != 1:
         raise place.error(f"joins {len(dependent)} tensors that depend on the samples")
     rows = graph.settled(place, dependent[0])
@@ -139,7 +139,7 @@ def joined(graph: RowGraph, place: Place, pieces: list[Rows | Constant], dim: in
         base = before.tensors.get("bias", base)
     values = torch.zeros(position, features, dtype=fixed[0].dtype)
     values[new] = torch.cat(fixed) - base
-    rows_with_tokens = Rows(
+    rows_with_tokens = RowTensor(
         number, torch.arange(graph.batch * position * features).view(graph.batch, position, features)
     )
     return plus(graph, place, rows_with_tokens, Constant(values))

@@ -36,7 +36,7 @@ class TensorLayout(NamedTuple):
     origin: int
 
 
-class Place(NamedTuple):
+class RegionSlice(NamedTuple):
     """Place of a tensor in the region that it shares with other parts of concatenations.
 
     Attributes
@@ -62,7 +62,7 @@ class CopyNeededError(Exception):
         self.stage = stage
 
 
-def places(stages: Sequence[Stage]) -> dict[int, Place]:
+def places(stages: Sequence[Stage]) -> dict[int, RegionSlice]:
     """Place of each part of a concatenation, by tensor.
 
     Raises
@@ -80,7 +80,7 @@ def places(stages: Sequence[Stage]) -> dict[int, Place]:
     for tensor, region in regions.items():
         least = min(region.values())
         channels = max(first + _shape(stages, one)[0] for one, first in region.items()) - least
-        found[tensor] = Place(tuple(sorted(region)), region[tensor] - least, channels)
+        found[tensor] = RegionSlice(tuple(sorted(region)), region[tensor] - least, channels)
     return found
 
 
@@ -134,10 +134,10 @@ def row_replicas(stages: Sequence[Stage], lanes: int) -> int:
     return height if beside < apart and height <= lanes else 1
 
 
-def tensor_layout(stages: Sequence[Stage], tensor: int, lanes: int, shared: dict[int, Place]) -> TensorLayout:
+def tensor_layout(stages: Sequence[Stage], tensor: int, lanes: int, shared: dict[int, RegionSlice]) -> TensorLayout:
     """Layout of a stage's outputs, or of the sample, -1; `shared` is from `places`."""
     shape = _shape(stages, tensor)
-    place = shared.get(tensor, Place((tensor,), 0, shape[0]))
+    place = shared.get(tensor, RegionSlice((tensor,), 0, shape[0]))
     if len(shape) == 1 or (tensor < 0 and not sample_is_map(stages)):
         return TensorLayout(1, place.channels * prod(shape[1:]), 1, place.first)
     _, height, width = shape

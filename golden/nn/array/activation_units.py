@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ...fixed import Q8_16, Format
-from ...models.activations import GATE_DIVISOR, Activation
+from ...models.activations import GATE_DIVISOR, Nonlinearity
 from ..arithmetic.forward import Reciprocal
 from ..arithmetic.multipliers import takes_dsp
 from . import latency
@@ -21,12 +21,12 @@ class ActivationUnit(ABC):
     Parameters
     ----------
     constants : tuple of int
-        `Activation.constant` of its activations, ascending.
+        `Nonlinearity.constant` of its activations, ascending.
 
     Attributes
     ----------
     kind : str
-        `Activation.unit`, and the name of component and port in RTL.
+        `Nonlinearity.unit`, and the name of component and port in RTL.
     latency : int
         Cycles from input to output.
     """
@@ -40,7 +40,7 @@ class ActivationUnit(ABC):
     def dsps(self) -> int:
         """DSPs a column."""
 
-    def choice(self, activation: Activation | None) -> int:
+    def choice(self, activation: Nonlinearity | None) -> int:
         """Number of an activation's constant from 1; 0 for other activations, whose values pass unchanged."""
         if activation is None or activation.unit != self.kind:
             return 0
@@ -70,7 +70,7 @@ class HardSwishUnit(ActivationUnit):
 UNITS: tuple[type[ActivationUnit], ...] = (LeakyUnit, HardSwishUnit)
 
 
-def units_of(activations: Sequence[Activation | None]) -> tuple[ActivationUnit, ...]:
+def units_of(activations: Sequence[Nonlinearity | None]) -> tuple[ActivationUnit, ...]:
     """Units for these activations, in the order of `UNITS`."""
     needed = {(one.unit, one.constant) for one in activations if one is not None and one.unit}
     found = ((unit, tuple(sorted(constant for kind, constant in needed if kind == unit.kind))) for unit in UNITS)

@@ -21,12 +21,12 @@ from ...models.network import Network
 from ...models.stages import Stage
 from ..arithmetic.forward import Reciprocal, beyond_map
 from . import latency
-from .activation_layout import CopyNeededError, Place, TensorLayout, places, row_replicas, tensor_layout
+from .activation_layout import CopyNeededError, RegionSlice, TensorLayout, places, row_replicas, tensor_layout
 from .activation_units import ActivationUnit, units_of
 from .pixel_pairs import Pairs, PixelPair, pixel_pairs
 from .stage_mapping import (
     Loop,
-    Residual,
+    ResidualRead,
     StageMapping,
     averaged_of,
     group_outputs,
@@ -293,7 +293,7 @@ class Mapping:
         return (*begins, end)
 
     @cached_property
-    def _places(self) -> dict[int, Place]:
+    def _places(self) -> dict[int, RegionSlice]:
         return places(self.network_stages)
 
     @cached_property
@@ -458,7 +458,7 @@ class Mapping:
             across_map = across_map.in_pairs
         return in_pool, Loop(height, below), across_map, Loop(down, pool_down * below)
 
-    def _residual(self, at: int) -> Residual | None:
+    def _residual(self, at: int) -> ResidualRead | None:
         stage = self.network_stages[at]
         if stage.residual is None:
             return None
@@ -467,7 +467,7 @@ class Mapping:
         down = 1 if stage.pool is None else stage.pool.stride[0]
         strides = column, pitch, across * column, down * pitch, *self._outer_strides(at)
         above, _, before, _ = beyond_map(stage)
-        return Residual(self._base(stage.residual[0]) + origin - above * pitch - before * column, strides)
+        return ResidualRead(self._base(stage.residual[0]) + origin - above * pitch - before * column, strides)
 
     def _target(self, at: int) -> tuple[int, tuple[int, ...]]:
         outer = self._outer_strides(at)

@@ -26,7 +26,7 @@ class Loop:
         return Loop(self.count // 2, 2 * self.stride)
 
 
-class Residual(NamedTuple):
+class ResidualRead(NamedTuple):
     """Residual of a stage in the activation memory.
 
     Attributes
@@ -104,7 +104,7 @@ class StageMapping:
     parts: int
     sum_lanes: int
     pair: PixelPair | None
-    residual: Residual | None = None
+    residual: ResidualRead | None = None
 
     @property
     def within(self) -> bool:

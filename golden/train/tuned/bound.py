@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ...datasets.dataset import Samples
 from ...fixed import Q8_16
-from ...models.activations import Activation
+from ...models.activations import Nonlinearity
 from ...models.layers import AveragePool, Concat, Flatten, MaxPool, Weighted
 from ...models.module import module_of
 from .network import TunedNetwork
@@ -59,7 +59,7 @@ def _bound(tuned: TunedNetwork, inputs: Tensor) -> NDArray[np.float64]:
         values.append(y)
         if isinstance(layer, Weighted):
             errors.append(_weighted(layers[number], x[0], e[0]) + ROUNDING)
-        elif isinstance(layer, Activation):
+        elif isinstance(layer, Nonlinearity):
             rounding_error = layer.roundings * ROUNDING + layer.float_roundings * FLOAT * y.abs()
             errors.append(layer.steepest * e[0] + rounding_error)
         elif isinstance(layer, AveragePool):

@@ -11,7 +11,7 @@ from ...primitives.pipeline import delayed
 from ...primitives.registers import replicas
 from ...primitives.rounding import saturate
 from ..interfaces import PARAMETER, Offsets
-from ..memories.activation_memory import ActivationMemory
+from ..memories.activation_memory import ActivationBanks
 from ..sequencer import Sequencer
 from .parameters import FrozenParameters, ParameterMemories, ParameterRead
 
@@ -61,7 +61,7 @@ class OffsetParameters:
         """Word of weights and group of biases, each `latency` cycles after its address."""
         weights, bias, offsets, sequencer = memories.weights, memories.biases, engine.offsets, read.sequencer
         used, copied = self._used(m, sequencer, read.residual), self._copied(m, sequencer)
-        add_cycle = ActivationMemory.LATENCY - latency.OFFSET
+        add_cycle = ActivationBanks.LATENCY - latency.OFFSET
         bias_add_cycle = add_cycle - latency.PARAMETER_READ + read.bias_cycles
         m.d.comb += [
             offsets.weight.eq(
@@ -92,10 +92,10 @@ class OffsetParameters:
     def _used(self, m: Module, sequencer: Sequencer, residual: Value) -> list[Value]:
         """Mask of lanes with weights by segment of columns; 0 for a residual."""
         mapping, lanes = self.mapping, len(sequencer.tail_lanes)
-        tail = delayed(m, sequencer.tail, ActivationMemory.LATENCY - 1, "tail")
+        tail = delayed(m, sequencer.tail, ActivationBanks.LATENCY - 1, "tail")
         used, tail_lanes = Signal(lanes, reset_less=True), Signal(lanes, reset_less=True)
         # a stage begins before the last words of the preceding stage are read
-        with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "tail_begin")):
+        with m.If(delayed(m, sequencer.begin, ActivationBanks.LATENCY - 1, "tail_begin")):
             m.d.sync += tail_lanes.eq(sequencer.tail_lanes)
         unused: Value = tail.replicate(lanes) & ~tail_lanes
         if mapping.has_residuals:
@@ -110,7 +110,7 @@ class OffsetParameters:
         if not self.copies:
             return []
         registers = replicas(self.mapping.columns, "copied", sequencer.copy.shape())
-        with m.If(delayed(m, sequencer.begin, ActivationMemory.LATENCY - 1, "copy_begin")):
+        with m.If(delayed(m, sequencer.begin, ActivationBanks.LATENCY - 1, "copy_begin")):
             m.d.sync += [register.eq(sequencer.copy) for register in registers]
         return registers
 

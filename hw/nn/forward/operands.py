@@ -9,7 +9,7 @@ from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
 from ..interfaces import PARAMETER
 from ..mac import MacArray
-from ..memories.activation_memory import ActivationMemory
+from ..memories.activation_memory import ActivationBanks
 from ..sequencer import Sequencer
 from .array_access import ArrayWord
 from .offset_parameters import OffsetParameters
@@ -19,7 +19,7 @@ from .parameters import FrozenParameters, ParameterMemories, ParameterRead
 class OperandIssue:
     """Reads of activations and parameters for the sequencer's words.
 
-    Activations and weights reach the array `ActivationMemory.LATENCY` cycles after their addresses, biases in the cycle
+    Activations and weights reach the array `ActivationBanks.LATENCY` cycles after their addresses, biases in the cycle
     of their addition.
     """
 
@@ -30,12 +30,12 @@ class OperandIssue:
         self,
         m: Module,
         engine: wiring.Component,
-        activations: ActivationMemory,
+        activations: ActivationBanks,
         sequencer: Sequencer,
         platform: object,
     ) -> ArrayWord:
         """Add the reads; returns the word for the array."""
-        mapping, read = self.mapping, ActivationMemory.LATENCY
+        mapping, read = self.mapping, ActivationBanks.LATENCY
         memories = self.parameters.store(m, engine, platform)
         self._addressed(m, memories, activations, sequencer)
         halved = delayed(m, sequencer.word.halved, read, "halved") if mapping.has_halves else Const(0)
@@ -53,10 +53,10 @@ class OperandIssue:
         return ArrayWord({"x": word, "w": weights, **flags, "within": within}, halved, biases)
 
     def _addressed(
-        self, m: Module, memories: ParameterMemories, activations: ActivationMemory, sequencer: Sequencer
+        self, m: Module, memories: ParameterMemories, activations: ActivationBanks, sequencer: Sequencer
     ) -> None:
         """Address the memories; parameter addresses are delayed to the longer read of activations."""
-        address_delay = ActivationMemory.LATENCY - self.parameters.latency
+        address_delay = ActivationBanks.LATENCY - self.parameters.latency
         m.d.comb += [
             activations.address.eq(sequencer.word.address),
             memories.weights.address.eq(delayed(m, sequencer.word.weight, address_delay, "weight", reset_less=True)),
@@ -76,7 +76,7 @@ class OperandIssue:
         m.d.sync += following.eq(number + 1)
         return number
 
-    def _activations(self, activations: ActivationMemory, odd: Value, halved: Value) -> Value:
+    def _activations(self, activations: ActivationBanks, odd: Value, halved: Value) -> Value:
         """Activations after the last rotation; for sums of half the lanes, both halves have the lower half."""
         lanes, half = self.mapping.lanes, self.mapping.lanes // 2
         word: list[Value] = [

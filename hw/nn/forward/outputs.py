@@ -8,7 +8,7 @@ from amaranth.lib import wiring
 from ....golden.nn.array import latency
 from ....golden.nn.array.mapping import Mapping
 from ...primitives.pipeline import delayed
-from ..memories.activation_memory import ActivationMemory
+from ..memories.activation_memory import ActivationBanks
 from ..pooling import Pooling
 from ..sequencer import Sequencer
 from .array_access import OwnArray, SharedArray
@@ -71,7 +71,7 @@ class OutputPath:
         self.kept, self.has_parts = kept, mapping.most_parts > 1
         # columns without an output channel have sums not 0, from offsets or from biases of parts
         self.masked = not padded or self.has_parts
-        self.sum_latency = ActivationMemory.LATENCY + self.array.latency
+        self.sum_latency = ActivationBanks.LATENCY + self.array.latency
         """Cycles from a word to its completed sum."""
         self.latency = self.sum_latency + mapping.pooling_latency - latency.POOLING
         """Cycles from a word to two cycles before its outputs."""

@@ -15,7 +15,7 @@ from ...primitives.registers import data_register, replicas
 from ..interfaces import ACTIVATION, ActivationWrite, activation_address
 
 
-class ActivationMemory(wiring.Component):
+class ActivationBanks(wiring.Component):
     """A bank a lane; a word a cycle from any address, rotated to its lanes.
 
     Parameters

@@ -15,7 +15,7 @@ from ....transformer.blocks import ActivationKind, SelfAttention
 from ....transformer.builder import INPUTS, TransformerBuilder
 from .checkpoint import Checkpoint
 from .language_model import LanguageModel
-from .settings import ROPE, Settings, shown
+from .settings import ROPE, JsonSettings, shown
 
 _ACTIVATIONS: dict[str, ActivationKind] = {
     "gelu": "gelu",
@@ -320,7 +320,7 @@ class _Reader:
         settings = self._settings
         name = "rope_scaling" if settings["rope_scaling"] else "rope_parameters"
         parameters: dict[str, object] = settings[name] or {}
-        rope = Settings(settings.place, parameters, ROPE, f"{name}.")
+        rope = JsonSettings(settings.place, parameters, ROPE, f"{name}.")
         if nested := [key for key, value in parameters.items() if isinstance(value, dict)]:
             raise rope.refused(f"{nested[0]}: rotary positions by the type of layer are not read")
         kind = rope["type"] if rope["rope_type"] is None else rope["rope_type"]

@@ -12,7 +12,7 @@ from ....transformer.blocks import PoolKind
 from .checkpoint import Checkpoint
 from .families import read_checkpoint
 from .language_model import LanguageModel
-from .settings import Field, Settings, read_settings, shown
+from .settings import JsonField, JsonSettings, read_settings, shown
 
 _KINDS: dict[str, PoolKind] = {"cls": "first", "mean": "mean", "mean_sqrt_len_tokens": "mean", "lasttoken": "last"}
 """Supported modes. A mean and a sum divided by a root differ only in length, and rows are normalised to length 1."""
@@ -69,8 +69,8 @@ def _modules(path: Path) -> list[tuple[str, str]]:
     listed: Any = read_json(path)
     if not isinstance(listed, list) or not all(isinstance(module, dict) for module in listed):
         raise UserError(f"{path} is no list of modules: save the model with sentence-transformers")
-    fields = {"type": Field("text", ""), "path": Field("text", "")}
-    modules = [Settings(path, module, fields) for module in listed]
+    fields = {"type": JsonField("text", ""), "path": JsonField("text", "")}
+    modules = [JsonSettings(path, module, fields) for module in listed]
     kinds = [module["type"].rpartition(".")[2] for module in modules]
     for kind in kinds:
         if kind not in _MODULES:
@@ -80,7 +80,7 @@ def _modules(path: Path) -> list[tuple[str, str]]:
 
 def _modes(place: Path, values: dict[str, Any]) -> list[str]:
     """Modes of pooling; their rows are concatenated."""
-    flags = Settings(place, values, {name: Field("flag", False) for name in _FLAGS})
+    flags = JsonSettings(place, values, {name: JsonField("flag", False) for name in _FLAGS})
     if "pooling_mode" not in values:
         return [mode for name, mode in _FLAGS.items() if flags[name]] or ["mean"]
     mode = values["pooling_mode"]

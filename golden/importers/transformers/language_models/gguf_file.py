@@ -17,7 +17,7 @@ from .checkpoint import Checkpoint
 from .families import read_checkpoint
 from .gguf_header import GgufHeader
 from .language_model import LanguageModel
-from .settings import Settings, model_settings, shown
+from .settings import JsonSettings, model_settings, shown
 
 _KINDS = {"llama": "llama", "qwen2": "qwen2"}
 """Architectures, and their names in settings."""
@@ -81,7 +81,7 @@ class GgufCheckpoint(Checkpoint):
     def _refused(self, reason: str) -> UserError:
         return UserError(f"{self.folder} has {reason}")
 
-    def _settings(self) -> Settings:
+    def _settings(self) -> JsonSettings:
         """Settings from the metadata; unknown keys of the architecture are refused."""
         kind = self.header.metadata.get("general.architecture")
         if kind not in _KINDS:

@@ -40,7 +40,7 @@ _KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 @dataclass(frozen=True)
-class Field:
+class JsonField:
     """Setting with a type.
 
     Parameters
@@ -61,7 +61,7 @@ class Field:
     alias: str | None = None
 
 
-class Settings:
+class JsonSettings:
     """Values of a JSON object by field name, each checked at construction.
 
     Parameters
@@ -79,11 +79,13 @@ class Settings:
         If a value has a wrong type.
     """
 
-    def __init__(self, place: Path, values: Mapping[str, Any], fields: Mapping[str, Field], before: str = "") -> None:
+    def __init__(
+        self, place: Path, values: Mapping[str, Any], fields: Mapping[str, JsonField], before: str = ""
+    ) -> None:
         self.place, self._before = place, before
         self._values = {name: self._typed(name, field, values) for name, field in fields.items()}
 
-    def _typed(self, name: str, field: Field, values: Mapping[str, Any]) -> Any:
+    def _typed(self, name: str, field: JsonField, values: Mapping[str, Any]) -> Any:
         name = field.alias if field.alias is not None and field.alias in values else name
         if name not in values:
             return field.default
@@ -127,113 +129,113 @@ def read_settings(path: Path) -> dict[str, Any]:
 
 # -- supported models --------------------------------------------------------------------------------------------------
 
-_LAYER_TYPES = {"layer_types": Field("texts", None, null=True)}
+_LAYER_TYPES = {"layer_types": JsonField("texts", None, null=True)}
 _ENCODER = {
     **_LAYER_TYPES,
-    "vocab_size": Field("count", 30_522),
-    "max_position_embeddings": Field("count", 512),
+    "vocab_size": JsonField("count", 30_522),
+    "max_position_embeddings": JsonField("count", 512),
 }
 _BERT = {
     **_ENCODER,
-    "hidden_size": Field("count", 768),
-    "num_hidden_layers": Field("count", 12),
-    "num_attention_heads": Field("count", 12),
-    "intermediate_size": Field("count", 3_072),
-    "hidden_act": Field("text", "gelu"),
-    "type_vocab_size": Field("count", 2),
-    "layer_norm_eps": Field("eps", 1e-12),
-    "is_decoder": Field("flag", False),
-    "add_cross_attention": Field("flag", False),
+    "hidden_size": JsonField("count", 768),
+    "num_hidden_layers": JsonField("count", 12),
+    "num_attention_heads": JsonField("count", 12),
+    "intermediate_size": JsonField("count", 3_072),
+    "hidden_act": JsonField("text", "gelu"),
+    "type_vocab_size": JsonField("count", 2),
+    "layer_norm_eps": JsonField("eps", 1e-12),
+    "is_decoder": JsonField("flag", False),
+    "add_cross_attention": JsonField("flag", False),
     # from versions before 5
-    "position_embedding_type": Field("text", None, null=True),
+    "position_embedding_type": JsonField("text", None, null=True),
 }
-_ROBERTA = {**_BERT, "pad_token_id": Field("index", 1)}
+_ROBERTA = {**_BERT, "pad_token_id": JsonField("index", 1)}
 _DECODER = {
     **_LAYER_TYPES,
-    "hidden_size": Field("count", 4_096),
-    "num_hidden_layers": Field("count", 32),
-    "num_attention_heads": Field("count", 32),
-    "tie_word_embeddings": Field("flag", False),
-    "is_causal": Field("flag", True),
+    "hidden_size": JsonField("count", 4_096),
+    "num_hidden_layers": JsonField("count", 32),
+    "num_attention_heads": JsonField("count", 32),
+    "tie_word_embeddings": JsonField("flag", False),
+    "is_causal": JsonField("flag", True),
 }
 _LLAMA = {
     **_DECODER,
-    "hidden_act": Field("text", "silu"),
-    "rms_norm_eps": Field("eps", 1e-6),
-    "rope_parameters": Field("object", None, null=True),
+    "hidden_act": JsonField("text", "silu"),
+    "rms_norm_eps": JsonField("eps", 1e-6),
+    "rope_parameters": JsonField("object", None, null=True),
     # from versions before 5; the library still reads them
-    "rope_scaling": Field("object", None, null=True),
-    "rope_theta": Field("base", 10_000.0),
-    "partial_rotary_factor": Field("number", None, null=True),
+    "rope_scaling": JsonField("object", None, null=True),
+    "rope_theta": JsonField("base", 10_000.0),
+    "partial_rotary_factor": JsonField("number", None, null=True),
 }
-FIELDS: dict[str, dict[str, Field]] = {
+FIELDS: dict[str, dict[str, JsonField]] = {
     "bert": _BERT,
-    "roberta": {**_ROBERTA, "vocab_size": Field("count", 50_265)},
+    "roberta": {**_ROBERTA, "vocab_size": JsonField("count", 50_265)},
     "xlm-roberta": _ROBERTA,
     "distilbert": {
         **_ENCODER,
-        "dim": Field("count", 768, alias="hidden_size"),
-        "n_layers": Field("count", 6, alias="num_hidden_layers"),
-        "n_heads": Field("count", 12, alias="num_attention_heads"),
-        "hidden_dim": Field("count", 3_072),
-        "activation": Field("text", "gelu"),
+        "dim": JsonField("count", 768, alias="hidden_size"),
+        "n_layers": JsonField("count", 6, alias="num_hidden_layers"),
+        "n_heads": JsonField("count", 12, alias="num_attention_heads"),
+        "hidden_dim": JsonField("count", 3_072),
+        "activation": JsonField("text", "gelu"),
     },
     "opt": {
         **_DECODER,
-        "vocab_size": Field("count", 50_272),
-        "hidden_size": Field("count", 768),
-        "num_hidden_layers": Field("count", 12),
-        "num_attention_heads": Field("count", 12),
-        "max_position_embeddings": Field("count", 2_048),
-        "ffn_dim": Field("count", 3_072),
-        "activation_function": Field("text", "relu"),
-        "word_embed_proj_dim": Field("count", None, null=True),
-        "do_layer_norm_before": Field("flag", True),
-        "_remove_final_layer_norm": Field("flag", False),
-        "enable_bias": Field("flag", True),
-        "layer_norm_elementwise_affine": Field("flag", True),
-        "tie_word_embeddings": Field("flag", True),
+        "vocab_size": JsonField("count", 50_272),
+        "hidden_size": JsonField("count", 768),
+        "num_hidden_layers": JsonField("count", 12),
+        "num_attention_heads": JsonField("count", 12),
+        "max_position_embeddings": JsonField("count", 2_048),
+        "ffn_dim": JsonField("count", 3_072),
+        "activation_function": JsonField("text", "relu"),
+        "word_embed_proj_dim": JsonField("count", None, null=True),
+        "do_layer_norm_before": JsonField("flag", True),
+        "_remove_final_layer_norm": JsonField("flag", False),
+        "enable_bias": JsonField("flag", True),
+        "layer_norm_elementwise_affine": JsonField("flag", True),
+        "tie_word_embeddings": JsonField("flag", True),
     },
     "llama": {
         **_LLAMA,
-        "vocab_size": Field("count", 32_000),
-        "intermediate_size": Field("count", 11_008),
-        "num_key_value_heads": Field("count", None, null=True),
-        "head_dim": Field("count", None, null=True),
-        "attention_bias": Field("flag", False),
-        "mlp_bias": Field("flag", False),
-        "sliding_window": Field("count", None, null=True),
+        "vocab_size": JsonField("count", 32_000),
+        "intermediate_size": JsonField("count", 11_008),
+        "num_key_value_heads": JsonField("count", None, null=True),
+        "head_dim": JsonField("count", None, null=True),
+        "attention_bias": JsonField("flag", False),
+        "mlp_bias": JsonField("flag", False),
+        "sliding_window": JsonField("count", None, null=True),
     },
     "mistral": {
         **_LLAMA,
-        "vocab_size": Field("count", 32_000),
-        "intermediate_size": Field("count", 14_336),
-        "num_key_value_heads": Field("count", 8),
-        "head_dim": Field("count", None, null=True),
-        "sliding_window": Field("count", 4_096, null=True),
+        "vocab_size": JsonField("count", 32_000),
+        "intermediate_size": JsonField("count", 14_336),
+        "num_key_value_heads": JsonField("count", 8),
+        "head_dim": JsonField("count", None, null=True),
+        "sliding_window": JsonField("count", 4_096, null=True),
     },
     "qwen2": {
         **_LLAMA,
-        "vocab_size": Field("count", 151_936),
-        "intermediate_size": Field("count", 22_016),
-        "num_key_value_heads": Field("count", 32, null=True),
-        "head_dim": Field("count"),
-        "use_sliding_window": Field("flag", False),
-        "sliding_window": Field("count", 4_096, null=True),
-        "max_window_layers": Field("index", 28),
+        "vocab_size": JsonField("count", 151_936),
+        "intermediate_size": JsonField("count", 22_016),
+        "num_key_value_heads": JsonField("count", 32, null=True),
+        "head_dim": JsonField("count"),
+        "use_sliding_window": JsonField("flag", False),
+        "sliding_window": JsonField("count", 4_096, null=True),
+        "max_window_layers": JsonField("index", 28),
     },
 }
 """Fields by kind of model."""
 ROPE = {
-    "rope_type": Field("text"),
-    "type": Field("text", "default"),
-    "rope_theta": Field("base"),
-    "partial_rotary_factor": Field("number", None, null=True),
+    "rope_type": JsonField("text"),
+    "type": JsonField("text", "default"),
+    "rope_theta": JsonField("base"),
+    "partial_rotary_factor": JsonField("number", None, null=True),
 }
 """Fields of the rotary positions; others have no effect on the default type."""
 
 
-def model_settings(place: Path, values: Mapping[str, Any]) -> Settings:
+def model_settings(place: Path, values: Mapping[str, Any]) -> JsonSettings:
     """Checked settings of a model, from the values of ``config.json``; `place` is the file, for messages.
 
     Raises
@@ -241,8 +243,8 @@ def model_settings(place: Path, values: Mapping[str, Any]) -> Settings:
     UserError
         If the kind of the model is unknown, a value has a wrong type, or layers have separate settings.
     """
-    kind = Field("text")
-    kind_settings = Settings(place, values, {"model_type": kind})
+    kind = JsonField("text")
+    kind_settings = JsonSettings(place, values, {"model_type": kind})
     if kind_settings["model_type"] not in FIELDS:
         raise kind_settings.refused(
             f"model_type = {kind_settings['model_type']!r}; read are {', '.join(sorted(FIELDS))}"
@@ -251,10 +253,10 @@ def model_settings(place: Path, values: Mapping[str, Any]) -> Settings:
         raise kind_settings.refused(
             f"per_layer_config = {shown(layers)}: layers with settings of their own are not read"
         )
-    return Settings(place, values, {"model_type": kind, **FIELDS[kind_settings["model_type"]]})
+    return JsonSettings(place, values, {"model_type": kind, **FIELDS[kind_settings["model_type"]]})
 
 
-def refuse_other_weights(settings: Settings, values: Mapping[str, Any]) -> None:
+def refuse_other_weights(settings: JsonSettings, values: Mapping[str, Any]) -> None:
     """Refuse a folder with other tensors than plain weights, by the values of ``config.json``.
 
     Raises

@@ -16,7 +16,7 @@ from fabtune.golden.importers.transformers.arithmetic import (
     subtract,
 )
 from fabtune.golden.importers.transformers.composed import Function
-from fabtune.golden.importers.transformers.row_graph import RowGraph, Rows
+from fabtune.golden.importers.transformers.row_graph import RowGraph, RowTensor
 from fabtune.golden.importers.transformers.row_operations import linear
 from fabtune.golden.transformer.blocks import Activation
 
@@ -29,7 +29,7 @@ class Written:
     Parameters
     ----------
     graph : RowGraph
-    value : Rows or Function
+    value : RowTensor or Function
     """
 
     def __init__(self, graph, value):
@@ -102,7 +102,7 @@ FORMS = {
 def test_forms_of_a_function(x, kind):
     for form in FORMS[kind]:
         found = form(x).value
-        assert isinstance(found, Rows)
+        assert isinstance(found, RowTensor)
         assert found.factor == 1
         assert x.graph.nodes[found.number].operation == Activation(kind)
 
@@ -122,7 +122,7 @@ def test_near_ones_and_others_are_not_known(x, form):
     assert isinstance(form(x).value, Function)
     with pytest.raises(UserError, match=r"model\.py:7: reads a function of values that is neither GELU, SiLU nor"):
         rows_of(PLACE, form(x).value)
-    other = Rows(0, torch.arange(24).flip(0).view(2, 3, 4))
+    other = RowTensor(0, torch.arange(24).flip(0).view(2, 3, 4))
     with pytest.raises(UserError, match="is of functions of different values"):
         multiply(x.graph, PLACE, form(x).value, other)
 

@@ -7,7 +7,7 @@ from fabtune.golden.models.layers import Convolution, Linear
 from fabtune.golden.models.stages import stages_of
 from fabtune.golden.nn.array import latency
 from fabtune.golden.nn.array.mapping import Mapping
-from fabtune.hw.nn.memories.activation_memory import ActivationMemory
+from fabtune.hw.nn.memories.activation_memory import ActivationBanks
 
 from ...simulation import simulate
 
@@ -42,7 +42,7 @@ async def fill(ctx, dut, contents, columns):
 
 
 def test_a_word_is_read_at_any_address_one_a_cycle():
-    dut = ActivationMemory(PLAIN)
+    dut = ActivationBanks(PLAIN)
     contents = values(PLAIN.activation_values // 4 * 4)
 
     async def bench(ctx):
@@ -61,7 +61,7 @@ def test_a_word_is_read_at_any_address_one_a_cycle():
 @pytest.mark.parametrize("mask", [0b1111, 0b0001, 0b0110, 0b1000])
 @pytest.mark.parametrize("address", [0, 3, 5, 6, 7, 13])
 def test_a_run_begins_anywhere_and_stores_the_elements_of_its_mask(address, mask):
-    dut = ActivationMemory(PLAIN)
+    dut = ActivationBanks(PLAIN)
     contents, run = values(32), [11, 22, 33, 44]
     wanted = [
         run[at - address] if 0 <= at - address < 4 and mask >> (at - address) & 1 else int(old)
@@ -82,7 +82,7 @@ def test_a_run_begins_anywhere_and_stores_the_elements_of_its_mask(address, mask
 
 @pytest.mark.parametrize("mask", [0b111, 0b011, 0b110])
 def test_a_replicated_value_goes_to_the_same_column_of_several_rows(mask):
-    dut = ActivationMemory(REPLICATED)
+    dut = ActivationBanks(REPLICATED)
     pitch = REPLICATED.layout(-1).pitch
     assert REPLICATED.row_replicas == 3
     address = 3 * pitch + 5
