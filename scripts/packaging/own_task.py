@@ -30,14 +30,13 @@ _OF_DATA = ("data_dir", "drift", "scale", "epochs", "steps", "batch", "rate", "s
 """Options without meaning if no samples are given."""
 
 
-def spec_and_task(
-    block: str, settings: tuple[str, ...], preset: str | None, options: Mapping[str, Any]
-) -> tuple[Spec, ExampleTask | None]:
+def spec_and_task(options: Mapping[str, Any]) -> tuple[Spec, ExampleTask | None]:
     """Spec of a block, and the task of its jobs if samples are given.
 
-    ``options`` are `network_options` and `sample_options` or `task_options`, by name; else see `spec_of`. A `UserError`
+    ``options`` are those of `block`, and `sample_options` or `task_options`, by name; see `spec_of`. A `UserError`
     as by `spec_of`, if network, weights and samples do not go together, or if options have no meaning without others.
     """
+    block, settings, preset = (options[name] for name in ("block", "settings", "preset"))
     model, weights, shape, data = (options[name] for name in ("model", "weights", "shape", "data"))
     if data is None:
         refuse_options((name for name in _OF_DATA if name in options), "no --data")

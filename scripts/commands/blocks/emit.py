@@ -33,9 +33,6 @@ from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option
     as_json,
 )
 def command(
-    block: str,
-    settings: tuple[str, ...],
-    preset: str | None,
     board: str | None,
     mhz: float,
     output: Path | None,
@@ -43,7 +40,7 @@ def command(
     top: str | None,
     force: bool,
     as_json: bool,
-    **own_network: Any,
+    **chosen: Any,
 ) -> None:
     """Write a block's Verilog and memory contents, and for a board its constraints and Vivado scripts."""
     if board is None:
@@ -54,9 +51,9 @@ def command(
     from ....boards.vivado.package import package
     from ...outputs import OutputFolder
 
-    spec = spec_of(block, settings, preset, **own_network)
-    known = None if settings or own_network["model"] else preset
-    folder = OutputFolder(output or Path("build") / block, force, default=output is None)
+    spec = spec_of(**chosen)
+    known = None if chosen["settings"] or chosen["model"] else chosen["preset"]
+    folder = OutputFolder(output or Path("build") / spec.name, force, default=output is None)
     folder.refuse(["spec.json"])  # before seconds of work; other files once their names are known
     written = folder.write(package(spec, board, top or design_name(spec, name, known), mhz))
     show_files(folder.path, written, as_json)

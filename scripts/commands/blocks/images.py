@@ -21,15 +21,7 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
     option("--force", is_flag=True, help="Replace the folder's files of the same names."),
     as_json,
 )
-def command(
-    block: str,
-    settings: tuple[str, ...],
-    preset: str | None,
-    output: Path,
-    force: bool,
-    as_json: bool,
-    **options: Any,
-) -> None:
+def command(output: Path, force: bool, as_json: bool, **options: Any) -> None:
     """Write the memory regions of a core's job for your own host program: a file for each region, and job.json.
 
     The regions are parameters, samples, order lists, labels, adapters or state. job.json has their addresses, the
@@ -43,7 +35,7 @@ def command(
 
     folder = OutputFolder(output, force, default=False)
     folder.refuse([JOB_FILE])
-    spec, task = spec_and_task(block, settings, preset, options)
+    spec, task = spec_and_task(options)
     if task is None or not isinstance(spec, CoreSpec):
         raise UserError("the images are of your samples: give --data npz:FILE, with --weights or --model")
     example = example_of(spec, task)

@@ -48,9 +48,6 @@ from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option
     as_json,
 )
 def command(
-    block: str,
-    settings: tuple[str, ...],
-    preset: str | None,
     board: str,
     mhz: float,
     targets: tuple[str, ...],
@@ -75,13 +72,15 @@ def command(
     from ...outputs import OutputFolder
     from ...packaging.own_task import job_facts, job_lines, spec_and_task
 
-    target, (spec, task) = board_of(board), spec_and_task(block, settings, preset, options)
+    target, (spec, task) = board_of(board), spec_and_task(options)
     if not isinstance(spec, CoreSpec):
-        raise UserError(f"{block} is a block without registers: `fabtune emit {block} --board {board}` writes it")
-    changed = settings or options["model"] or task
-    mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if changed else preset)
+        raise UserError(
+            f"{spec.name} is a block without registers: `fabtune emit {spec.name} --board {board}` writes it"
+        )
+    changed = options["settings"] or options["model"] or task
+    mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if changed else options["preset"])
     spec = replace(spec, monitor=spec.monitor or debug)
-    folder = OutputFolder(output or Path("build/packages") / f"{block}-{board}", force, default=output is None)
+    folder = OutputFolder(output or Path("build/packages") / f"{spec.name}-{board}", force, default=output is None)
     folder.refuse(["README.md", "spec.json"])  # before seconds of work; other files once their names are known
     earlier = earlier_package(folder.path, settings_file(spec, target, mhz, targets, top, task))
     if targets and earlier and earlier.targets:  # keep the targets of the earlier package

@@ -33,9 +33,6 @@ from ...options import FILE, SEED, SectionedCommand, as_json, block, option, ref
     as_json,
 )
 def command(
-    block: str,
-    settings: tuple[str, ...],
-    preset: str | None,
     simulator: str,
     words: int,
     seed: int,
@@ -43,7 +40,7 @@ def command(
     waves: Path | None,
     force: bool,
     as_json: bool,
-    **own_network: Any,
+    **chosen: Any,
 ) -> None:
     """Simulate a block and compare every bit with the golden model. Exit status 1 on any difference."""
     if waves is None:
@@ -52,13 +49,13 @@ def command(
     from ....sim.verify import verify
     from ...results import refuse_outputs
 
-    spec = spec_of(block, settings, preset, **own_network)
+    spec = spec_of(**chosen)
     if waves:
         wave_format(waves, simulator)
         refuse_outputs([waves], None, force)
     verdict = verify(spec, simulator, words, seed, waves=waves, power_up=power_up)
     counts = f"{verdict.compared} numbers compared in {verdict.cycles} cycles, {verdict.mismatches} differ"
-    show_result(dataclasses.asdict(verdict), as_json, lambda: [f"{block} on {simulator}: {counts}"])
+    show_result(dataclasses.asdict(verdict), as_json, lambda: [f"{spec.name} on {simulator}: {counts}"])
     for complaint in (*verdict.differences, *verdict.failures):
         click.echo(complaint, err=True)
     sys.exit(0 if verdict.passed else 1)

@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     as_json,
 )
 def command(
-    block: str,
-    settings: tuple[str, ...],
-    preset: str | None,
     steps: int,
     batch: int | None,
     seed: int,
@@ -48,7 +45,7 @@ def command(
     output: Path | None,
     force: bool,
     as_json: bool,
-    **own_network: Any,
+    **chosen: Any,
 ) -> None:
     """Count toggles in a core during a job, and write them for Vivado's power report: SAIF and power.tcl.
 
@@ -63,17 +60,17 @@ def command(
     from ....sim.simulator import compiler
     from ...outputs import OutputFolder
 
-    spec = spec_of(block, settings, preset, **own_network)
+    spec = spec_of(**chosen)
     if not isinstance(spec, CoreSpec):
         names = " or ".join(name for name, core in CORES.items() if core.part("sim", "measured_jobs", "ACTIVITY"))
-        raise UserError(f"{block} is no core: the activity of a job is that of {names}")
+        raise UserError(f"{spec.name} is no core: the activity of a job is that of {names}")
     job = ActivityJob(steps, batch or 0, seed, raw)
     job.check(spec)
     # even, for two equal halves of a period
     period_ps = 2 * round(float(period_ns(BOARDS[DEFAULT_BOARD].processor_clock.rate(mhz))) * 500)
     compiler()
     files = f"{spec.name}.saif", "power.tcl"
-    folder = OutputFolder(output or Path("build/activity") / block, force, default=output is None)
+    folder = OutputFolder(output or Path("build/activity") / spec.name, force, default=output is None)
     folder.refuse(files)
 
     def stage(name: str) -> None:

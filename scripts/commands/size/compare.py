@@ -32,17 +32,7 @@ from ...options import PATH, SectionedCommand, as_json, block, option, sample_op
     ),
 )
 @section("Output", as_json)
-def command(
-    block: str,
-    settings: tuple[str, ...],
-    preset: str | None,
-    capture: Path,
-    skip: int,
-    drop: int,
-    radix: tuple[str, ...],
-    as_json: bool,
-    **options: Any,
-) -> None:
+def command(capture: Path, skip: int, drop: int, radix: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Compare a CAPTURE (CSV, hex words or NPZ) with golden. Exit status 1 on any difference.
 
     For a core the CAPTURE is the CSV of a logic analyser on the monitor during the self-test.
@@ -55,7 +45,7 @@ def command(
     from ...packaging.own_task import spec_and_task
 
     radices = radices_of(radix)
-    spec, task = spec_and_task(block, settings, preset, options)
+    spec, task = spec_and_task(options)
     if isinstance(spec, CoreSpec):  # a capture of the monitor during the self-test
         from ....sim.captures.updates import compare_capture
 

@@ -26,17 +26,7 @@ if TYPE_CHECKING:
     option("--duty", type=click.FloatRange(0.01, 1), help="Share of cycles in which a memory port moves a beat."),
 )
 @section("Output", as_json)
-def command(
-    block: str,
-    settings: tuple[str, ...],
-    preset: str | None,
-    samples: int,
-    seed: int,
-    raw: bool,
-    duty: float | None,
-    as_json: bool,
-    **own_network: Any,
-) -> None:
+def command(samples: int, seed: int, raw: bool, duty: float | None, as_json: bool, **chosen: Any) -> None:
     """Count the cycles of a sample in which each part of a core is at work, and name the limiting part.
 
     The counters exist only in the simulation. Jobs are random, run in the compiled core, and are compared with golden.
@@ -46,9 +36,9 @@ def command(
     from ....sim.compiled.session import Dram
     from ....sim.simulator import compiler
 
-    spec = spec_of(block, settings, preset, **own_network)
+    spec = spec_of(**chosen)
     if not isinstance(spec, CoreSpec):
-        raise UserError(f"{block} is no core: the roofline is that of {' or '.join(shown_by())}")
+        raise UserError(f"{spec.name} is no core: the roofline is that of {' or '.join(shown_by())}")
     job = RooflineJob(samples, seed, raw)
     roofline_of(spec).check(spec, job)
     compiler()

@@ -25,15 +25,7 @@ from ...options import PATH, SectionedCommand, as_json, block, option, section, 
     ),
 )
 @section("Output", as_json)
-def command(
-    report: Path,
-    block: str,
-    settings: tuple[str, ...],
-    preset: str | None,
-    board: str | None,
-    as_json: bool,
-    **own_network: Any,
-) -> None:
+def command(report: Path, board: str | None, as_json: bool, **chosen: Any) -> None:
     """Show a REPORT of Vivado's report_utilization next to the estimate of the BLOCK, and their ratio.
 
     `synth_ooc.tcl` of `fabtune emit BLOCK --board NAME` writes such a report into its folder reports/.
@@ -43,13 +35,13 @@ def command(
     from ....boards.identity import design_name
     from ....boards.vivado.utilisation import ratios, read_report
 
-    spec = spec_of(block, settings, preset, **own_network)
+    spec = spec_of(**chosen)
     named, report_data = board_of(board) if board else None, read_report(report)
     if named and report_data.board and named != report_data.board:
         raise UserError(
             f"{report} is of the {report_data.board.name}'s device, not of the {board}'s: leave --board out"
         )
-    names = {spec.name, design_name(spec), design_name(spec, None, None if settings else preset)}
+    names = {spec.name, design_name(spec), design_name(spec, None, None if chosen["settings"] else chosen["preset"])}
     if report_data.design and report_data.design not in names:
         names_text = " or ".join(sorted(names))
         click.echo(f"fabtune: note: {report} is of the design {report_data.design}, not of {names_text}", err=True)
