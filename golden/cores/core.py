@@ -105,7 +105,7 @@ class CoreSpec(BusSpec):
     Parameters
     ----------
     address : int
-        Bits of a byte address on the memory ports, 33 to 62. The pins have 64; those above are 0.
+        Bits of a byte address on the memory ports, 33 to 62. The pins have 64 bits; unused bits are 0.
     monitor : bool
         The core has pins that show each update of its parameters, for a simulation or a logic analyser.
     """
@@ -145,12 +145,10 @@ class CoreSpec(BusSpec):
 
     @property
     def reader(self) -> AxiReadSpec:
-        """Reads of each AXI4 port."""
         return AxiReadSpec(address=self.address)
 
     @property
     def writer(self) -> AxiWriteSpec:
-        """Writes of each AXI4 port."""
         return AxiWriteSpec(address=self.address)
 
     @property
@@ -288,7 +286,7 @@ class CoreFit:
     ----------
     core, preset : str
     refusal : str
-        Reason why it does not fit; empty if it fits.
+        Reason against the fit; empty if the network fits.
     spec : CoreSpec or None
         The core for the network.
     forward : Mapping or None
@@ -318,7 +316,7 @@ class TransformerFit:
         The core, the same for every transformer.
     size : CoreSize
     refusal : str
-        Reason why it does not fit; empty if it fits.
+        Reason against the fit; empty if the transformer fits.
     longest : int
         Most tokens of a sentence; 0 after a refusal.
     """

@@ -121,7 +121,7 @@ class GoldenCore(ABC, Generic[Spec]):
         self.reset()
 
     def run(self, command: int, settings: SettingValues, memory: CoreMemory) -> CommandResult:
-        """Run a command; returns its error, or its counters.
+        """Run a command; return an error or the counters.
 
         Parameters
         ----------

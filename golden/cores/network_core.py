@@ -1,4 +1,4 @@
-"""Part of the contract for cores that are generated for one network."""
+"""Contract of cores that are generated for one network."""
 
 from __future__ import annotations
 

@@ -77,7 +77,6 @@ class Address(Setting):
 
     @property
     def registers(self) -> tuple[str, ...]:
-        """Names of the registers, the lowest bits first."""
         return (self.name, self.name + HIGH)
 
 
@@ -145,22 +144,18 @@ class CoreRegisters:
 
     @cached_property
     def addresses(self) -> tuple[Address, ...]:
-        """Settings that are addresses."""
         return tuple(item for item in self.settings if isinstance(item, Address))
 
     @cached_property
     def setting_names(self) -> tuple[str, ...]:
-        """Names of the settings."""
         return tuple(item.name for item in self.settings)
 
     @cached_property
     def counter_names(self) -> tuple[str, ...]:
-        """Names of the core's counters."""
         return tuple(item.name for item in self.counters)
 
     @property
     def error_bits(self) -> int:
-        """Bits of an error code."""
         return max(self.errors).bit_length()
 
     def _registers(self) -> tuple[Register, ...]:

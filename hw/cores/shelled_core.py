@@ -1,4 +1,4 @@
-"""Core in its shell: a trainer, its AXI4 ports, and the monitor of its updates."""
+"""Core in a shell: a trainer with AXI4 ports and a monitor of its updates."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -56,15 +56,15 @@ class Monitor(wiring.Signature):
 
 
 class ShelledCore(wiring.Component):
-    """Base class of cores: runs one command at a time, or refuses it at once if its settings are wrong.
+    """Base class of cores: runs one command at a time, or refuses a command with wrong settings at once.
 
     After a fault, the bus traffic is drained, then the trainer is reset, except the registers and the contents of
     memories. A soft reset does so at any time, and also resets the registers.
 
     All resets pass a tree of registers: every register is reset `RESET_LATENCY` cycles after `reset` rises, and the
     core runs `RESET_LATENCY` cycles after `reset` falls. Until then the host's bus is not ready and an offered access
-    waits. `reset` must be high for at least `RESET_LATENCY` + 1 cycles; a shorter one could withdraw offers on the AXI4
-    ports.
+    waits. `reset` must be high for at least `RESET_LATENCY` + 1 cycles; a shorter reset could withdraw offers on the
+    AXI4 ports.
 
     Parameters
     ----------

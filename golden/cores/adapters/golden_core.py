@@ -54,7 +54,7 @@ class GoldenAdapters(GoldenCore[Spec]):
 
     @abstractmethod
     def load(self, settings: SettingValues, memory: CoreMemory) -> Any:
-        """Load a network from its images."""
+        """Load a network from memory."""
 
     @abstractmethod
     def job(self, rate: int, cache: ForwardCache | None = None) -> Job:
@@ -69,7 +69,6 @@ class GoldenAdapters(GoldenCore[Spec]):
         """Empty cache of `entries` samples, in Q8.16 (`raw`) or NF4."""
 
     def carry_out(self, command: Command, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Run an accepted command; return the counters."""
         layout = self.spec.layout
         match command:
             case Command.LOAD:
@@ -113,7 +112,6 @@ class GoldenAdapters(GoldenCore[Spec]):
         self.end_batch()
 
     def end_batch(self) -> None:
-        """Change halves of the scratch."""
         self._half ^= 1
 
     def _infer(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:

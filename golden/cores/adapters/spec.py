@@ -99,11 +99,9 @@ class AdapterCoreSpec(CoreSpec):
 
     @property
     def largest_batch(self) -> int:
-        """Most samples of a batch."""
         return self.batch
 
     def checks(self, command: Any, settings: Any) -> Iterator[Check]:
-        """Reasons to refuse a command, see `CoreSpec.checks`."""
         tune = command == Command.TUNE
         job = tune | (command == Command.INFER)
         entries, batch, rate, mode = settings.cache_entries, settings.batch, settings.rate, settings.mode

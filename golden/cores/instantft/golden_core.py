@@ -25,12 +25,11 @@ class GoldenInstantft(GoldenAdapters[InstantftSpec]):
         return frozen_of(forward, memory.read(settings["parameters"], forward.frozen_beats * BEAT))
 
     def job(self, rate: int, cache: ForwardCache | None = None) -> Job:
-        """Integer job of the network with the present adapters."""
         spec, adapters = self.spec, known(self.adapters, "adapters")
         return Job(spec.described, known(self.frozen, "parameters"), adapters, rate, cache, spec.noise, loss=spec.loss)
 
     def sample(self, index: int, settings: SettingValues, memory: CoreMemory) -> Integers:
-        """Read a sample in the job's format."""
+        """Read a sample, (*input_shape) in Q8.16."""
         forward = self.spec.forward
         size = forward.sample_beats * BEAT
         image = memory.read(settings["samples"] + index * size, size)

@@ -139,7 +139,6 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
 
     @property
     def sizes(self) -> AdapterMapping:
-        """Sizes of samples, records and logits."""
         return self.mapping
 
     @cached_property
@@ -149,37 +148,30 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
 
     @property
     def registers(self) -> CoreRegisters:  # type: ignore[override]
-        """Registers, commands and errors."""
         return VALIDATING_CORE if self.validation else STOPPING_CORE if self.early_stop else CORE
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
-        """Buses of the RTL by port: registers, and read and write halves of the AXI4 ports."""
         return core_buses(self.ports)
 
     @property
     def layout(self) -> JobLayout:
-        """Memory regions of a job."""
         return JobLayout(self.mapping, self.batch, self.cache)
 
     @property
     def image_beats(self) -> MappingOf[str, int | str]:
-        """Beats of the images of parameters and adapters."""
         return {"parameters": self.forward.frozen_beats, "adapters": self.mapping.adapter_beats}
 
     @cached_property
     def labels(self) -> int:
-        """Number of labels, see `nn.arithmetic.loss.labels_of`."""
         return self.mapping.labels
 
     @property
     def forward(self) -> Mapping:
-        """Network on the array."""
         return self.mapping.forward
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memories of the core."""
         mapping = self.mapping
         return (
             *network_memories(self.forward),

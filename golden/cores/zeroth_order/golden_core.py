@@ -66,7 +66,7 @@ class GoldenZerothOrder(GoldenCore[Spec]):
 
     @abstractmethod
     def load(self, settings: SettingValues, memory: CoreMemory) -> PerturbedModel:
-        """Load a network from its images."""
+        """Load a network from memory."""
 
     @abstractmethod
     def sample(self, index: int, settings: SettingValues, memory: CoreMemory) -> Integers:
@@ -94,13 +94,12 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         return Split(settings["cut"], settings["p1"], settings["p2"])
 
     def know(self, network: Any) -> None:
-        """Register a network that a host may load, for engines whose images do not describe it completely."""
+        """Register a network for `LOAD`, in engines without its full description in memory."""
 
     def before_step(self, job: ZerothOrderJob, inputs: Integers) -> None:
         """Model side effects of the core on a step's samples before its losses; none by default."""
 
     def carry_out(self, command: Any, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Run an accepted command; return the counters."""
         if command.name == "LOAD":
             self.model = self.load(settings, memory)
             self.rows = np.zeros((len(self.layout.rows), self.layout.generator.width), np.int64)
@@ -141,7 +140,7 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         return self.counters(job) | {"steps_done": settings["steps"]}
 
     def counters(self, job: ZerothOrderJob) -> dict[str, int]:
-        """Counters of a training, except its steps."""
+        """Counters of a training, without its steps."""
         clipped = self.saturations(job.saturations, sum(job.saturated_places.values()))
         return clipped | {"coefficients_clipped": job.coefficients_clipped}
 

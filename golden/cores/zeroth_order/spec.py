@@ -42,7 +42,6 @@ class ZerothOrderSpec(CoreSpec):
         return {"slopes": settings.p1 * settings.p2}
 
     def checks(self, command: Any, settings: Any) -> Iterator[Check]:
-        """Reasons to refuse a job, see `CoreSpec.checks`."""
         train = command == Command.TRAIN
         job = reduce(or_, (command == other for other in self.jobs[1:]), train)
         batch, eps, p1, p2 = settings.batch, settings.eps_shift, settings.p1, settings.p2

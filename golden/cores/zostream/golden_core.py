@@ -1,4 +1,4 @@
-"""Golden model of `zostream`: its commands in integers, on a memory."""
+"""Golden model of `zostream`: commands in integers, on a memory."""
 
 from __future__ import annotations
 
@@ -70,12 +70,10 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
 
     @property
     def layout(self) -> ZostreamLayout:
-        """Memory regions of a job."""
         return self.spec.layout(self.images.program)
 
     @property
     def labels(self) -> int:
-        """Number of labels."""
         return self.images.program.instructions[-1].outputs
 
     @property
@@ -84,19 +82,15 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         return 0 if self.images.cached else self.images.cut
 
     def split(self, settings: SettingValues) -> Split:
-        """Split of the steps of a training command."""
         return Split(self.cut, settings["p1"], settings["p2"])
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Registers of a training command for the settings of its steps."""
         return self.spec.step_registers(settings, self.images)
 
     def saturations(self, clipped: int, named: int) -> dict[str, int]:
-        """Counters of clipped activations and of clipped offsets."""
         return {"saturations": named, "offsets_clipped": clipped - named}
 
     def carry_out(self, command: Command, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Run an accepted command; return the counters."""
         if command is not Command.LOAD:
             self._check(command, settings, memory)
         if command is Command.CACHE:
@@ -176,7 +170,6 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         return np.array(tokens)
 
     def together(self, samples: list[Integers]) -> Integers:
-        """Batch of samples."""
         return np.stack(samples) if self.images.model.embeddings is None else padded(samples)
 
     def steps(self, settings: SettingValues, memory: CoreMemory) -> Any:

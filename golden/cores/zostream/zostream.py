@@ -150,7 +150,6 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @property
     def buses(self) -> dict[str, str]:  # type: ignore[override]
-        """Buses of the RTL by port: registers, and read and write halves of the AXI4 ports."""
         return core_buses(self.ports)
 
     @property
@@ -193,7 +192,6 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memories of the core."""
         return (
             *self.engine.memories,
             *(shape for part in (self.sequencer, self.offsets, self.losses) for shape in part.memories),
@@ -225,7 +223,6 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @property
     def source(self) -> PezoSpec:
-        """Generator of the perturbations."""
         return self.generator
 
     @cached_property
@@ -378,7 +375,6 @@ class ZostreamSpec(ZerothOrderSpec):
         }
 
     def checks(self, command: Any, settings: Any) -> Iterator[Check]:
-        """Reasons of this core to refuse a command, see `CoreSpec.checks`."""
         load, beats = command == Command.LOAD, settings.program_beats
         most_beats = HEADER_BEATS + INSTRUCTION_BEATS * self.operations
         yield Check(load & (beats == 0), Error.ZERO_LENGTH, beats)
@@ -386,7 +382,6 @@ class ZostreamSpec(ZerothOrderSpec):
         yield from super().checks(command, settings)
 
     def pass_checks(self, job: Any, settings: Any) -> Iterator[Check]:
-        """The engine's reasons to refuse the passes of a job."""
         yield Check(job & (settings.cached > 1), Error.BAD_SPLIT, settings.cached)
 
 

@@ -1,4 +1,4 @@
-"""Golden model of `zotrain`: its commands in integers, on a memory."""
+"""Golden model of `zotrain`: commands in integers, on a memory."""
 
 from __future__ import annotations
 
@@ -20,21 +20,17 @@ class GoldenZotrain(GoldenZerothOrder[ZotrainSpec]):
 
     @property
     def loss(self) -> Loss:
-        """Loss of the core's steps."""
         return self.spec.loss
 
     @property
     def layout(self) -> ZotrainLayout:
-        """Memory regions of a job."""
         return self.spec.layout
 
     @property
     def labels(self) -> int:
-        """Number of labels."""
         return self.spec.labels
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Registers of a training command for the settings of its steps."""
         return self.spec.step_registers(settings)
 
     def load(self, settings: SettingValues, memory: CoreMemory) -> NetworkModel:
@@ -44,14 +40,13 @@ class GoldenZotrain(GoldenZerothOrder[ZotrainSpec]):
         return NetworkModel(self.spec.mapping, frozen_of(forward, image))
 
     def sample(self, index: int, settings: SettingValues, memory: CoreMemory) -> Integers:
-        """Read a sample."""
+        """Read a sample, (*input_shape) in Q8.16."""
         size = self.spec.forward.sample_beats * BEAT
         image = memory.read(settings["samples"] + index * size, size)
         sample: Integers = self.spec.values_of(samples_of(self.spec.forward, image))[0]
         return sample
 
     def saturations(self, clipped: int, named: int) -> dict[str, int]:
-        """Counter of clipped values."""
         return {"saturations": clipped}
 
 

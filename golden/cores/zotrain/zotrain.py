@@ -161,7 +161,6 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @cached_property
     def labels(self) -> int:
-        """Number of labels, see `nn.arithmetic.loss.labels_of`."""
         return labels_of(self.loss, self.network, self.described.stages[0].inputs, self.described.classes)
 
     @cached_property
@@ -191,7 +190,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def shares_rows(self) -> bool:
-        """Whether the memory at the cut shares the deltas' UltraRAM: both fit in half of its rows and in its width."""
+        """Whether the memory at the cut shares the deltas' UltraRAM: both fit in half of the rows, and in the width."""
         if not self.cut_rows or self.parts == 1:
             return False
         half, mapping = URAM_ROWS // 2, self.mapping
@@ -205,7 +204,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         return min(self.cut_rows // self._rows_of_sample(cut), LARGEST_BATCH)
 
     def _rows_of_sample(self, cut: int) -> int:
-        """Rows at the cut for a sample's outputs of the stage before it, of both sides."""
+        """Rows at the cut for one sample, of both sides."""
         stage = self.mapping.forward.stages[cut - 1]
         return 2 * stage.groups * stage.cells
 
@@ -245,12 +244,10 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @cached_property
     def layout(self) -> ZotrainLayout:
-        """Memory regions of a job."""
         return ZotrainLayout(self.mapping, self.source)
 
     @property
     def image_beats(self) -> Mapping[str, int | str]:
-        """Beats of the images of parameters, deltas and state."""
         layout = self.layout
         return {
             "parameters": self.forward.frozen_beats,
@@ -260,12 +257,10 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def forward(self) -> NetworkMapping:
-        """Network on the array."""
         return self.mapping.forward
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Memories of the core."""
         rows, n, forward = self.mapping.delta_rows, self.source.width, self.forward
         shared = self.cut_rows if self.shares_rows else 0
         own_cut = [cut_memory(forward, self.cut_rows)] if self.cut_rows and not shared else []
@@ -320,7 +315,6 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def writer(self) -> AxiWriteSpec:
-        """Short FIFOs, as in `reader`."""
         return AxiWriteSpec(address=self.address, burst=16, depth=32)
 
     def cut_checks(self, train: Any, settings: Any) -> Iterator[Check]:

@@ -18,5 +18,4 @@ class AdapterCore(ShelledCore):
         super().__init__(spec, self.passes.monitor_of(spec))
 
     def trainer(self) -> AdapterTrainer:
-        """Trainer with its engine."""
         return AdapterTrainer(self.spec, self.passes(self.spec))

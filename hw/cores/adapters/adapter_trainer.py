@@ -206,8 +206,8 @@ class AdapterTrainer(wiring.Component):
     def _record(self, m: Module, records: Fifo, waiting: Value) -> Value:
         """Pass new samples through the frozen network unless a batch waits; return whether a sample arrives.
 
-        The next sample arrives during the passes. Its read is issued shortly before the previous sample has arrived, so
-        that its beats do not block other reads.
+        The next sample arrives during the passes. Its read is issued shortly before the previous sample is complete:
+        otherwise the waiting beats would block other reads.
         """
         engine, new = self.engine, self.samples.new_sample
         m.d.comb += [
@@ -280,7 +280,7 @@ class AdapterTrainer(wiring.Component):
         if ports == 1:
             wiring.connect(m, first.beats, beats)
             return first.command
-        # a read of a record has its values, its scales or its codes
+        # a record's read has values, scales or codes
         records = max(sizes.raw_beats, sizes.code_beats, sizes.scale_beats)
         most = {"samples": sizes.sample_beats, "records": records, "scales": sizes.scale_beats}[name]
         m.submodules[f"{name}_interleave"] = both = ReadInterleave(ports, self.address, most, direct=True)

@@ -125,7 +125,7 @@ class ForwardPasses(ABC):
 
     @abstractmethod
     def idle(self, m: Module) -> Value:
-        """Prepare for the command that starts; return whether it begins."""
+        """Prepare for a command at its start; return whether the command begins."""
 
     @abstractmethod
     def begin_clear(self, m: Module) -> None:

@@ -34,7 +34,6 @@ class ZerothOrderCore(ShelledCore):
         super().__init__(spec, monitor or self.passes.monitor_of(spec))
 
     def trainer(self) -> wiring.Component:
-        """Sequencer with its engine."""
         return self.passes.assemble(self.sequencer(self.spec, self.passes(self.spec)))
 
     def products(self, m: Module, settings: wiring.PureInterface) -> dict[str, Value]:

@@ -83,7 +83,7 @@ class LogitReader(wiring.Component):
         m = Module()
         m.submodules.line = line = ChunkLine(self.chunks)
         read, operands, columns = self.operands_read, self.operands, self.chunks.columns
-        minus, values_left = Signal(), Signal.like(self.outputs, reset_less=True)
+        minus, pending = Signal(), Signal.like(self.outputs, reset_less=True)
         column = Signal(range(columns))
         # row among all rows, and remaining rows of the sentence
         place, left_rows = Signal.like(self.rows, name="place"), Signal.like(self.tokens, reset_less=True)
@@ -115,11 +115,7 @@ class LogitReader(wiring.Component):
                 m.next = "BEGIN"
             with m.State("BEGIN"), m.If(~self.waits | results.empty | ~new):
                 m.d.comb += [line.start.eq(1), self.begins.eq(new)]
-                m.d.sync += [
-                    values_left.eq(self.outputs),
-                    Cat(last, ends).eq((self.outputs == 1).replicate(2)),
-                    new.eq(0),
-                ]
+                m.d.sync += [pending.eq(self.outputs), Cat(last, ends).eq((self.outputs == 1).replicate(2)), new.eq(0)]
                 with m.If(new):
                     m.d.sync += left_rows.eq(self.tokens)
                 m.next = "READ"
@@ -129,8 +125,8 @@ class LogitReader(wiring.Component):
                     m.next = "GIVE"
             with m.State("GIVE"):
                 with m.If(taken):
-                    m.d.sync += [values_left.eq(values_left - 1), last.eq(values_left == 2), column.eq(following)]
-                    m.d.sync += ends.eq((values_left == 2) | (following == columns - 1))
+                    m.d.sync += [pending.eq(pending - 1), last.eq(pending == 2), column.eq(following)]
+                    m.d.sync += ends.eq((pending == 2) | (following == columns - 1))
                 with m.If(taken & ends):
                     m.d.comb += line.advance.eq(1)
                     m.next = "READ"

@@ -1,4 +1,4 @@
-"""Program loader: has a program checked, stores its sizes, and issues its instructions."""
+"""Program loader: loads a program, stores its sizes, and issues its instructions."""
 
 from enum import IntEnum
 
@@ -122,7 +122,7 @@ class ProgramLoader(wiring.Component):
             self.instruction.valid.eq(offered.valid & ~looks),
             offered.ready.eq(self.instruction.ready & ~looks),
         ]
-        # the last instruction: all bits of its numbers, as it is not yet checked
+        # all bits of the last instruction's numbers, which are not yet checked
         outputs, buffer = Signal.like(last.outputs, reset_less=True), Signal.like(last.destination, reset_less=True)
         shifted, kept = Signal(reset_less=True), Signal.like(last.outputs, name="kept", reset_less=True)
         self._sizes(m, outputs, kept, behind)

@@ -99,7 +99,6 @@ class StreamPasses(ForwardPasses):
         return self.trainer.engine
 
     def connect(self, m: Module, p1: Value, p2: Value) -> None:
-        """Connect the parts with each other, with the engine and with the trainer."""
         self._connect_program(m)
         self._connect_passes(m)
         self._connect_stream(m)
@@ -243,7 +242,6 @@ class StreamPasses(ForwardPasses):
                     m.next = "WAIT"
 
     def images(self, m: Module) -> ImageReads:
-        """Reads of command images and of samples."""
         control, settings, spec = self.trainer.control, self.trainer.control.settings, self.spec
         program, deltas = self.program, self.deltas
         rows = program.rows + Mux(program.cut, program.first_rows, 0)

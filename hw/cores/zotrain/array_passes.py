@@ -96,7 +96,6 @@ class ArrayPasses(ForwardPasses):
     # -- wires -----------------------------------------------------------------------------------------------------
 
     def connect(self, m: Module, p1: Value, p2: Value) -> None:
-        """Connect the parts with each other and with the trainer."""
         trainer, settings, job = self.trainer, self.trainer.control.settings, self.scheduler.job
         # registers: the command is stable long before their use
         m.d.sync += [
@@ -122,7 +121,6 @@ class ArrayPasses(ForwardPasses):
             self._keep_targets(m, self.targets)
 
     def _perturb(self, m: Module) -> None:
-        """Connect generator, numbers, deltas, offsets and engine."""
         deltas, generator = self.deltas, self.generator
         m.d.comb += [
             self.numbers.i.eq(generator.o.payload),
@@ -140,7 +138,6 @@ class ArrayPasses(ForwardPasses):
             wiring.connect(m, self.engine.cut, deltas.shared)
 
     def _follow_position(self, m: Module) -> None:
-        """Count the position of the generator's present word."""
         period, deltas, control, position = self.spec.source.period, self.deltas, self.trainer.control, self.position
         marked, after = (Signal(range(period), name=name) for name in ("marked", "after"))
         m.d.comb += after.eq(Mux(position == period - 1, 0, position + 1))
@@ -152,7 +149,6 @@ class ArrayPasses(ForwardPasses):
                 m.d.sync += marked.eq(after)
 
     def _show(self, m: Module) -> None:
-        """Drive the monitor with updates of the deltas."""
         deltas, monitor = self.deltas, self.trainer.monitor
         beats, parts = self.spec.layout.row_beats, self.spec.parts
         written = Cat(deltas.written & (deltas.written_part == part) for part in range(parts))
@@ -249,7 +245,6 @@ class ArrayPasses(ForwardPasses):
         ]
 
     def images(self, m: Module) -> ImageReads:
-        """Reads of command images and of samples."""
         control, layout = self.trainer.control, self.spec.layout
         settings, engine, deltas, state = control.settings, self.engine, self.deltas, self.state
         frozen_beats = self.mapping.forward.frozen_beats
@@ -314,7 +309,6 @@ class ArrayPasses(ForwardPasses):
         m.next = "NEXT"
 
     def begin_perturbation(self, m: Module, first: Value | int) -> None:
-        """Continue with a perturbation."""
         m.next = "NEXT"
 
     def delta_states(self, m: Module, save: Any) -> None:
