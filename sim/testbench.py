@@ -190,21 +190,8 @@ class BenchHost:
             raise UserError(f"register {offset:#04x} answers with response {response}")
 
 
-def host_for(
-    dut: Any,
-    spec: CoreSpec,
-    memory: BenchMemory | None = None,
-    stall: float = 0.0,
-    seed: int = 0,
-    limit: int = LIMIT,
-) -> BenchHost:
-    """Host of a core in a cocotb test; see `BenchHost`. Starts the clock; call `reset` next."""
-    return BenchHost(dut, spec, memory, stall, seed, limit)
-
-
-def memory_for(dut: Any, stall: float = 0.0, seed: int = 0) -> BenchMemory:
-    """Memory of a core in a cocotb test; see `BenchMemory`."""
-    return BenchMemory(dut, stall, seed)
+host_for, memory_for = BenchHost, BenchMemory
+"""Host and memory of a core in a cocotb test. A host starts the clock; call `reset` next."""
 
 
 def _surroundings(dut: Any, prefixes: list[str], stall: float, seed: int) -> AxiSurroundings:

@@ -51,7 +51,7 @@ def command(
 
     The job is random, runs in the compiled core, and must end with golden's numbers. Vivado computes the watts.
     """
-    from ....boards.vivado.power import power_script
+    from ....boards.vivado import tcl
     from ....boards.vivado.project import period_ns
     from ....golden.cores.core import CoreSpec
     from ....golden.registry import CORES
@@ -83,9 +83,8 @@ def command(
         if not measured.bit_exact:
             click.echo(f"{measured.top}: the numbers after the job are not golden's: nothing is written", err=True)
             sys.exit(1)
-    written = folder.write(
-        dict(zip(files, (core.saif, power_script(files[0], f"{ROOT}/{core.top}")), strict=True)),
-    )
+    power = tcl.script("power", {"saif": files[0], "instance": f"{ROOT}/{core.top}"})
+    written = folder.write(dict(zip(files, (core.saif, power), strict=True)))
     if as_json:
         compared = {"with": against[0]} | _facts(baseline) if against and baseline else None
         show_json({"folder": str(folder.path), "files": written} | _facts(core) | {"compared": compared})

@@ -1,8 +1,9 @@
 """Power-report script: commands to Vivado, and refusals."""
 
-from fabtune.boards.vivado.power import power_script
+from fabtune.boards.vivado import tcl
 
-FILES = {"power.tcl": power_script("zotrain.saif", "TOP/zotrain"), "zotrain.saif": ""}
+POWER = tcl.script("power", {"saif": "zotrain.saif", "instance": "TOP/zotrain"})
+FILES = {"power.tcl": POWER, "zotrain.saif": ""}
 
 
 def test_the_activity_is_read_into_the_checkpoint(tmp_path, run_script):
