@@ -16,7 +16,7 @@ from ..sim.compiled.build import build
 from ..sim.compiled.comparison import observable
 from ..sim.simulator import compiler
 from ..sim.trials.contract import trials_of
-from ..sim.trials.exercise import Comparison, Exercise
+from ..sim.trials.exercise import Exercise, FaultComparison
 from .campaign import Campaign, CampaignSettings
 from .faults import CellFault, CellNetlist, mutants, netlist
 from .record import Result, Status, judged
@@ -103,7 +103,7 @@ class CoreCampaign(Campaign[CoreSettings]):
         yield from map(_seen, exercise.long())
 
 
-def _seen(comparison: Comparison) -> Stage:
+def _seen(comparison: FaultComparison) -> Stage:
     def stage(mutant: int) -> Verdict | None:
         difference = comparison.difference(mutant)
         return ("killed", comparison.kind, difference) if difference else None

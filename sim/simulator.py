@@ -78,7 +78,7 @@ _OWN_SOURCE = source_digest(Path(__file__), Path(makefile.__file__))
 
 
 @dataclass(frozen=True)
-class Run:
+class BenchRun:
     """Results of a bench.
 
     Parameters
@@ -141,7 +141,7 @@ def simulate(
     waves: Path | None = None,
     bench: str = BENCH,
     power_up: int | None = None,
-) -> Run:
+) -> BenchRun:
     """Run a bench on a design.
 
     Parameters
@@ -176,7 +176,7 @@ def simulate(
             raise UserError(f"{emitted.top} on {simulator}: {failures[0][1]}")
         if waves:
             _keep_waves(folder, waves)
-    return Run(tests, tuple(text for _, text in failures))
+    return BenchRun(tests, tuple(text for _, text in failures))
 
 
 def wave_format(path: Path, simulator: str) -> str:

@@ -68,7 +68,7 @@ class BufferAllocator(Protocol):
         """Allocate a buffer of `size` bytes, aligned to `ALIGNMENT`."""
 
 
-class Device(RegisterAccess, BufferAllocator, Protocol):
+class CoreDevice(RegisterAccess, BufferAllocator, Protocol):
     """Registers, memory and interrupt of a core in one object."""
 
     def interrupt(self) -> object:
@@ -195,7 +195,7 @@ class Core:
             self.check_signature(signature)
 
     @classmethod
-    def on(cls, spec: CoreSpec, device: Device | Literal["golden"]) -> Self:
+    def on(cls, spec: CoreSpec, device: CoreDevice | Literal["golden"]) -> Self:
         """Make the driver of a core on a device; ``"golden"`` is a new `GoldenDevice`, any other name a `UserError`."""
         if isinstance(device, str):
             from .golden_device import GoldenDevice

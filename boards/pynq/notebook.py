@@ -62,7 +62,7 @@ def notebook(test: SelfTest, name: str, example: Example | None = None) -> str:
         [
             "try:",
             f'    core.run("{command}", {address}=start + 8)',
-            "except fabtune_core.CoreError as error:",
+            "except fabtune_core.FabtuneError as error:",
             "    print(error)",
         ],
     ]

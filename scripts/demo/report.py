@@ -32,7 +32,7 @@ CYCLES = 1 << 14
 
 
 @dataclass(frozen=True)
-class Origin:
+class Provenance:
     """Facts that reproduce a report: shell command, ISO 8601 day, seed of all random numbers, versions.
 
     ``libraries`` are the versions of libraries that the float results depend on.
@@ -59,7 +59,7 @@ class DemoResult:
     estimates: dict[str, Estimate]
     table: Rows
     files: dict[str, dict[str, str]]
-    origin: Origin
+    origin: Provenance
 
     def facts(self) -> dict[str, Any]:
         """Accuracies (fractions of held-out images correct), comparisons, cycles and resources by name.

@@ -27,10 +27,10 @@ from ..progress import Bars
 from ..tables.options import Options
 from ..tables.pezo import pezo_6
 from . import adapters, zeroth
-from .report import CORES, DemoResult, Origin, render
+from .report import CORES, DemoResult, Provenance, render
 
 
-def run(output: OutputFolder, simulator: str, origin: Origin, console: Console) -> dict[str, Any]:
+def run(output: OutputFolder, simulator: str, origin: Provenance, console: Console) -> dict[str, Any]:
     """Run the demo and write report and Verilog.
 
     Background processes estimate both cores and compile zotrain during the rest, which takes as long. A `UserError` if

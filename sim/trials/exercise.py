@@ -26,7 +26,7 @@ _SLACK = 10_000
 
 
 @dataclass(frozen=True)
-class Comparison:
+class FaultComparison:
     """Comparison of a faulty and the correct core.
 
     Parameters
@@ -70,19 +70,19 @@ class Exercise:
         self._jobs = short_jobs(spec, seed)
         self._calm = {name: calm_run(program, job) for name, job in self._jobs.items()}
 
-    def quick(self) -> Iterator[Comparison]:
+    def quick(self) -> Iterator[FaultComparison]:
         """Short comparisons, of seconds: jobs covering every part, and commands near limits."""
         program, spec, seed = self._program, self._spec, self._seed
         # the shortest job first: most faults are seen by any
         for name in sorted(self._jobs, key=lambda name: self._calm[name].cycles):
-            yield Comparison("job", partial(self._job, name, self._jobs[name], self._calm[name]))
+            yield FaultComparison("job", partial(self._job, name, self._jobs[name], self._calm[name]))
         yield self._checked("registers", lambda mutant: register_findings(program, spec, seed, mutant))
         trials = trials_of(spec)
         yield self._checked("order list", lambda mutant: ending_findings(program, spec, trials.entries(spec), mutant))
         if wrong := [*trials.wrong_inputs(spec)]:
             yield self._checked("wrong input", lambda mutant: ending_findings(program, spec, wrong, mutant))
 
-    def long(self) -> Iterator[Comparison]:
+    def long(self) -> Iterator[FaultComparison]:
         """Long comparisons, of minutes: all refusals, edge jobs, fault-injecting buses, random and long jobs."""
         program, spec, seed = self._program, self._spec, self._seed
         yield self._checked("refusals", lambda mutant: refusal_findings(program, spec, seed, mutant))
@@ -91,19 +91,19 @@ class Exercise:
             right = self._trial(number)
             if right.findings:
                 raise UserError(f"{spec.name} without a fault, hostile bus {right.seed}: {right.findings[0]}")
-            yield Comparison("hostile bus", partial(self._bus, number, right))
+            yield FaultComparison("hostile bus", partial(self._bus, number, right))
         yield from self._further("random job", random_jobs(spec, seed, RANDOM_JOBS))
         yield from self._further("long job", long_jobs(spec, seed))
 
-    def _checked(self, kind: str, findings: Callable[[int], Iterable[str]]) -> Comparison:
+    def _checked(self, kind: str, findings: Callable[[int], Iterable[str]]) -> FaultComparison:
         """Make a comparison with golden; the correct core must pass."""
         for found in findings(0):
             raise UserError(f"{self._spec.name} without a fault: {found}")
-        return Comparison(kind, lambda mutant: next(iter(findings(mutant)), ""))
+        return FaultComparison(kind, lambda mutant: next(iter(findings(mutant)), ""))
 
-    def _further(self, kind: str, jobs: Jobs) -> Iterator[Comparison]:
+    def _further(self, kind: str, jobs: Jobs) -> Iterator[FaultComparison]:
         for name, job in jobs.items():
-            yield Comparison(kind, partial(self._job, name, job, calm_run(self._program, job)))
+            yield FaultComparison(kind, partial(self._job, name, job, calm_run(self._program, job)))
 
     def _job(self, name: str, job: ShortJob, calm: CalmRun, mutant: int) -> str:
         found = calm_difference(self._program, job, calm, 2 * calm.cycles + _SLACK, mutant)

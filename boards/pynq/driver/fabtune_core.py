@@ -46,7 +46,7 @@ DIFFERENT, USAGE, NO_ANSWER, NO_MEMORY, FAILED, HUNG, NO_INTERRUPT, OTHER_CLOCK 
 """Exit statuses."""
 
 
-class CoreError(Exception):
+class FabtuneError(Exception):
     """A failed command or self-test; `status` is the exit status."""
 
     def __init__(self, message, status=FAILED):
@@ -71,7 +71,7 @@ class FabtuneCore(DefaultIP):
         for _ in range(RESET_POLLS):
             if not self.get("soft_reset"):
                 return
-        raise CoreError(
+        raise FabtuneError(
             "a soft reset does not end: memory does not answer a burst, or the core's clock has stopped: load the "
             "bitstream again",
             HUNG,
@@ -82,7 +82,7 @@ class FabtuneCore(DefaultIP):
         signature, expected = self.get("signature"), CORE["signature"]
         if signature != expected:
             meaning = MEANINGS.get(signature, OTHER)
-            raise CoreError(f"signature {signature:#010x} instead of {expected:#010x}: {meaning}", NO_ANSWER)
+            raise FabtuneError(f"signature {signature:#010x} instead of {expected:#010x}: {meaning}", NO_ANSWER)
 
     def get(self, name):
         """Read a register."""
@@ -93,7 +93,7 @@ class FabtuneCore(DefaultIP):
         size = getattr(value, "nbytes", 0)
         value = int(getattr(value, "device_address", value))
         if value + size > 1 << CORE["memory_bits"]:
-            raise CoreError(f"{name} of {size} bytes at {value:#x} ends beyond 2**{CORE['memory_bits']}", NO_MEMORY)
+            raise FabtuneError(f"{name} of {size} bytes at {value:#x} ends beyond 2**{CORE['memory_bits']}", NO_MEMORY)
         self.write(CORE["registers"][name], value & 0xFFFFFFFF)
         if name in CORE["addresses"]:
             self.write(CORE["registers"][f"{name}_high"], value >> 32)
@@ -109,7 +109,7 @@ class FabtuneCore(DefaultIP):
                 raise ValueError(f"{name!r} is not a setting: {', '.join(CORE['settings'])} are")
             self.set(name, value)
         if self.get("status") & CORE["busy"]:
-            raise CoreError("the core is busy with another command", HUNG)
+            raise FabtuneError("the core is busy with another command", HUNG)
         self.write(CORE["registers"]["interrupt"], 1)
         self.write(CORE["registers"]["interrupt_enable"], int(not poll))
         self.write(CORE["registers"]["command"], CORE["commands"][command])
@@ -118,7 +118,7 @@ class FabtuneCore(DefaultIP):
         status = self._wait(seconds, poll)
         self.write(CORE["registers"]["interrupt"], 1)
         if status & CORE["error_code"]:
-            raise CoreError(f"the core reports an error: {self._state(status)}")
+            raise FabtuneError(f"the core reports an error: {self._state(status)}")
         counted = {name: self.get(name) for name in CORE["counters"]}
         return counted | {"cycles": self._cycles()}
 
@@ -129,16 +129,16 @@ class FabtuneCore(DefaultIP):
             waited = poll or self._interrupted()
             status, taken = self.get("status"), (self.now() - start) / 1e9
             if status == ALL_ONES:
-                raise CoreError(f"the registers do not answer: status {status:#010x}", NO_ANSWER)
+                raise FabtuneError(f"the registers do not answer: status {status:#010x}", NO_ANSWER)
             if status & CORE["done"]:
                 if waited:
                     return status
                 if missed:  # no interrupt in a second wait either
                     text = f"no interrupt: {self._state(status)}: --poll works without one"
-                    raise CoreError(text, NO_INTERRUPT)
+                    raise FabtuneError(text, NO_INTERRUPT)
                 missed = True
             if taken >= seconds:
-                raise CoreError(f"no end after {taken:.1f} s: {self._state(status)} {self._rate(taken)}", HUNG)
+                raise FabtuneError(f"no end after {taken:.1f} s: {self._state(status)} {self._rate(taken)}", HUNG)
 
     def _interrupted(self):
         """Wait at most `WAIT` seconds; whether the interrupt came."""
@@ -172,7 +172,7 @@ class FabtuneCore(DefaultIP):
         for pattern in (0xA5A5_A5A5, 0x5A5A_5A5A, 0):
             self.write(offset, pattern)
             if (value := int(self.read(offset))) != pattern:
-                raise CoreError(f"a register does not keep what is written: it reads {value:#010x}", NO_ANSWER)
+                raise FabtuneError(f"a register does not keep what is written: it reads {value:#010x}", NO_ANSWER)
 
     def clock_hz(self, command, **settings):
         """Measure the core's clock in Hz by repeating a command; 0 for a command that is too short."""
@@ -190,14 +190,14 @@ class FabtuneCore(DefaultIP):
     def _try_clock(self, say, stage, buffer):
         hertz, expected = self.clock_hz(stage["command"], **self._settings(stage, buffer)), self.expected_hz
         if hertz and clock_differs(hertz, expected):
-            raise CoreError(f"{hertz / 1e6:.3f} MHz instead of {expected / 1e6:.3f} MHz", OTHER_CLOCK)
+            raise FabtuneError(f"{hertz / 1e6:.3f} MHz instead of {expected / 1e6:.3f} MHz", OTHER_CLOCK)
         if hertz:
             say(f"clock: right, {hertz / 1e6:.3f} MHz")
 
     def selftest(self, image, *, say=print, seconds=SECONDS, poll=True):
         """Try registers and memory, then run a small job with known results; returns the names of the job's stages.
 
-        Finally the clock is measured by the longest command since the last load. A `CoreError` names the first wrong
+        Finally the clock is measured by the longest command since the last load. A `FabtuneError` names the first wrong
         part.
         """
         test = CORE["selftest"]
@@ -218,7 +218,7 @@ class FabtuneCore(DefaultIP):
                 if cycles > most or stage["command"] == loads:
                     most, longest = cycles, stage
             self._part("clock", say, self._try_clock, say, longest, buffer)
-        except CoreError as error:
+        except FabtuneError as error:
             if str(error).startswith("memory, ") and error.status in (DIFFERENT, FAILED):
                 say("memory: the core does not read or write this buffer as the program does: its address, or a cache")
                 error.status = NO_MEMORY
@@ -230,7 +230,7 @@ class FabtuneCore(DefaultIP):
     def example(self, image, *, say=print, seconds=EXAMPLE_SECONDS, poll=True):
         """Tune the network of the package's example; numbers of correctly classified held-out samples before and after.
 
-        A `CoreError` names the first command whose results differ from golden.
+        A `FabtuneError` names the first command whose results differ from golden.
         """
         job, right = CORE["example"], []
         self._part("registers", say, self.try_registers)
@@ -271,9 +271,9 @@ class FabtuneCore(DefaultIP):
         """Try a part; report an error, and name the part in the error."""
         try:
             return try_it(*arguments)
-        except CoreError as error:
+        except FabtuneError as error:
             say(f"{where}: wrong, {error}")
-            raise CoreError(f"{where}: {error}", error.status) from error
+            raise FabtuneError(f"{where}: {error}", error.status) from error
 
     def _stage(self, where, say, *arguments):
         cycles = self._part(where, say, self._run_stage, *arguments)
@@ -296,14 +296,14 @@ class FabtuneCore(DefaultIP):
             buffer.invalidate()
         for name, value in stage["counters"].items():
             if counted[name] != value:
-                raise CoreError(f"{name} is {counted[name]}, golden says {value}", DIFFERENT)
+                raise FabtuneError(f"{name} is {counted[name]}, golden says {value}", DIFFERENT)
         for what, offset, size, expected in stage["memory"]:
             written = np.asarray(buffer[offset : offset + size])
             checksum = zlib.crc32(written.tobytes())
             if checksum != expected:
                 nothing = "" if written.any() else ": all bytes are 0"
                 text = f"{what} have CRC-32 {checksum:#010x}, golden says {expected:#010x}{nothing}"
-                raise CoreError(text, DIFFERENT)
+                raise FabtuneError(text, DIFFERENT)
         return counted["cycles"]
 
 
@@ -334,14 +334,14 @@ def main(arguments=None):
     chosen = parser.parse_args(arguments)
     try:
         core = Overlay(chosen.bitstream).core
-    except CoreError as error:  # another bitstream
+    except FabtuneError as error:  # another bitstream
         print(f"registers: wrong, {error}")
         return error.status
     try:
         core.selftest(
             chosen.image, seconds=chosen.seconds, poll=chosen.poll or getattr(core, "interrupt", None) is None
         )
-    except CoreError as error:  # already printed
+    except FabtuneError as error:  # already printed
         return error.status
     return 0
 

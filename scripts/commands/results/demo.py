@@ -23,13 +23,13 @@ def command(output: Path | None, simulator: str, force: bool, date: datetime.dat
     """Fine-tune on drifted digits in integers and in the RTL of both cores, emit, estimate, and write a report."""
     from rich.console import Console
 
-    from ...demo.report import Origin
+    from ...demo.report import Provenance
     from ...demo.run import run, summary
     from ...outputs import OutputFolder
 
     folder = OutputFolder(output or Path("build/demo"), force, default=output is None)
     words = ["fabtune", "demo", *(["-o", str(output)] if output else []), "--simulator", simulator]
-    origin = Origin(shlex.join(words), (date or datetime.datetime.now()).date().isoformat())
+    origin = Provenance(shlex.join(words), (date or datetime.datetime.now()).date().isoformat())
     result = run(folder, simulator, origin, Console(stderr=True))
     show_result(result, as_json, lambda: [summary(result)])
     sys.exit(0 if result["bit_exact"] else 1)

@@ -59,7 +59,7 @@ ACTIVITY = StreamActivity()
 
 
 @dataclass(frozen=True)
-class StepCycles:
+class OperationCycles:
     """Cycles of a command with one step.
 
     Parameters
@@ -84,7 +84,7 @@ def step_cycles(
     lengths: tuple[int, ...],
     dram: Dram | None = None,
     stage: Callable[[str], None] = lambda _: None,
-) -> StepCycles:
+) -> OperationCycles:
     """Cycles of a step of a network with zero weights: all matrices are in NF4, with scales of 0.
 
     Parameters
@@ -109,7 +109,7 @@ def step_cycles(
     order = StepOrder(np.arange(len(lengths)), np.zeros(len(lengths), np.int64), rate=0)
     inputs = padded([np.zeros(length, np.int64) for length in lengths])
     finished = host.train(inputs, [order], StepSettings(), 0).finished
-    return StepCycles(finished.cycles, device.operations)
+    return OperationCycles(finished.cycles, device.operations)
 
 
 def _empty(spec: ZostreamSpec, transformer: IntegerTransformer) -> StreamImages:

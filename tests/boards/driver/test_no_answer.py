@@ -118,7 +118,7 @@ def test_every_driver_refuses_and_names_both_signatures(name, answer, programs, 
     assert said[1:] == ended.said[1:3]
 
     module = pynq_on(device, name, tmp_path, monkeypatch)
-    with pytest.raises(module.CoreError, match=re.escape(words)):
+    with pytest.raises(module.FabtuneError, match=re.escape(words)):
         module.FabtuneCore("hwh")
     assert not device.commands
 
@@ -151,7 +151,7 @@ def test_a_command_that_never_ends_is_given_up_by_every_driver(name, kind, progr
 
     module = pynq_on(device, name, tmp_path, monkeypatch)
     said = []
-    with pytest.raises(module.CoreError, match=re.escape(f"no end after 10.0 s: {busy}")) as caught:
+    with pytest.raises(module.FabtuneError, match=re.escape(f"no end after 10.0 s: {busy}")) as caught:
         module.FabtuneCore("hwh").selftest(tmp_path / "selftest.bin", say=said.append)
     assert caught.value.status == 6
     assert how in said[-2]
@@ -185,7 +185,7 @@ def test_a_core_without_its_reset_and_one_that_keeps_nothing_start_nothing(progr
     with pytest.raises(UserError, match=f"self-test, registers: {words}"):
         selftest_of(spec).run(Core(spec.registers, pending, pending))
     module = pynq_on(pending, "zotrain", tmp_path, monkeypatch)
-    with pytest.raises(module.CoreError, match=words):
+    with pytest.raises(module.FabtuneError, match=words):
         module.FabtuneCore("hwh")
 
     class Deaf(Still):
@@ -224,7 +224,7 @@ def test_a_command_without_its_interrupt_is_said_to_be_one(programs, tmp_path, m
     module = pynq_on(Done(spec), "zotrain", tmp_path, monkeypatch)
     core = module.FabtuneCore("hwh")
     core._interrupted = lambda: False
-    with pytest.raises(module.CoreError, match="no interrupt: status 0x00000002") as caught:
+    with pytest.raises(module.FabtuneError, match="no interrupt: status 0x00000002") as caught:
         core.run("load", poll=False)
     assert caught.value.status == 7
 

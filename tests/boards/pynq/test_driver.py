@@ -31,28 +31,28 @@ def test_the_driver_for_pynq_measures_the_clock(tmp_path, monkeypatch):
     module, core = overlay_core("zotrain", tmp_path, monkeypatch)
     assert core.expected_hz == 187_500_000
     (tmp_path / "zotrain.clock").write_text("214283569\n")  # as left by Vivado's project
-    with pytest.raises(module.CoreError, match=r"clock: 187\.[45]\d* MHz instead of 214.284 MHz"):
+    with pytest.raises(module.FabtuneError, match=r"clock: 187\.[45]\d* MHz instead of 214.284 MHz"):
         core.selftest(tmp_path / "selftest.bin")
 
 
 def test_the_driver_for_pynq_says_what_is_wrong(tmp_path, monkeypatch):
     module, core = overlay_core("zotrain", tmp_path, monkeypatch)
     with pytest.raises(
-        module.CoreError, match=r"reports an error: status 0x00000306, error 3 \(bad_address\) at 0x8, "
+        module.FabtuneError, match=r"reports an error: status 0x00000306, error 3 \(bad_address\) at 0x8, "
     ):
         core.run("load", parameters=8)
     with pytest.raises(ValueError, match="'rate' is not a setting: parameters, deltas, "):
         core.run("load", rate=8)
     beyond = types.SimpleNamespace(device_address=(1 << 40) - 512, nbytes=513)
-    with pytest.raises(module.CoreError, match=r"^deltas of 513 bytes at 0xfffffffe00 ends beyond 2\*\*40$"):
+    with pytest.raises(module.FabtuneError, match=r"^deltas of 513 bytes at 0xfffffffe00 ends beyond 2\*\*40$"):
         core.run("save_deltas", deltas=beyond)
     image = bytearray((tmp_path / "selftest.bin").read_bytes())
     image[selftest_of(CORES["zotrain"]).memory.addresses["deltas"]] ^= 1
     (tmp_path / "other.bin").write_bytes(image)
-    with pytest.raises(module.CoreError, match="memory, save the same deltas: deltas have CRC-32"):
+    with pytest.raises(module.FabtuneError, match="memory, save the same deltas: deltas have CRC-32"):
         core.selftest(tmp_path / "other.bin")
     monkeypatch.setitem(module.CORE, "signature", 1)
-    with pytest.raises(module.CoreError, match="instead of 0x00000001: the bitstream is of other settings"):
+    with pytest.raises(module.FabtuneError, match="instead of 0x00000001: the bitstream is of other settings"):
         module.FabtuneCore("hwh")
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from fabtune.golden.registry import BLOCKS
 from fabtune.golden.settings import build
-from fabtune.sim.simulator import Run
+from fabtune.sim.simulator import BenchRun
 
 
 def test_verify_reports_what_it_compared(fabtune, fast_simulator):
@@ -35,7 +35,7 @@ def test_contents_at_power_up_are_chosen(fabtune, monkeypatch, given, seed):
     import fabtune.sim.verify as module
 
     seeds = []
-    monkeypatch.setattr(module, "simulate", lambda *_, power_up: seeds.append(power_up) or Run({}, ("none",)))
+    monkeypatch.setattr(module, "simulate", lambda *_, power_up: seeds.append(power_up) or BenchRun({}, ("none",)))
     assert fabtune("verify", "urng", "--words", 10, *given)[0] == 1
     assert seeds == [seed]
 

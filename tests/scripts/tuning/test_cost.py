@@ -10,7 +10,7 @@ import pytest
 from fabtune.golden.importers.transformers.language_models.shapes import PUBLISHED
 from fabtune.golden.models.text import NETWORKS, text_of
 from fabtune.sim.cores.zostream import measured_jobs
-from fabtune.sim.cores.zostream.measured_jobs import StepCycles
+from fabtune.sim.cores.zostream.measured_jobs import OperationCycles
 
 
 def test_cost_of_every_method(fabtune):
@@ -88,7 +88,7 @@ def test_a_measured_step_stands_beside_the_model(fabtune, monkeypatch):
 
     def measured(spec, transformer, lengths, stage):
         assert (spec.lanes, lengths) == (32, (17,) * 4)
-        return StepCycles(25_000, (1_000,) * 23)
+        return OperationCycles(25_000, (1_000,) * 23)
 
     monkeypatch.setattr(measured_jobs, "step_cycles", measured)
     asked = "cost", "vit-digits", "--sentences", "4", "--measure", "small"
