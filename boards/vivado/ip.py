@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from ...golden.axi.register_map import SIGNATURE, RegisterMap
 from ...golden.cores.core import CoreSpec
 from ...golden.settings import settings_of
@@ -13,7 +11,7 @@ from ..identity import revision
 from . import tcl
 from .debug import Analyser, capture_script, debug_settings
 from .ipxact import ACCESS, component_xml, interfaces, vlnv
-from .project import board_xdc, ooc_xdc
+from .project import design_settings, synthesis_files
 
 REGISTERS_AT = 0xA000_0000
 """Byte address of a core's registers in the processors' memory map: the first address of M_AXI_HPM0_FPD."""
@@ -36,43 +34,26 @@ def vivado_files(
 
     The optional logic analyser observes the core's monitor.
     """
-    timing, (_, *managers) = f"{emitted.top}_ooc.xdc", interfaces(spec)
-    common = {"top": emitted.top, "part": board.part}
-    ip = common | {"vlnv": vlnv(emitted.top), "verilog": f"src/{emitted.top}.v"}
-    synthesis = {"clock": emitted.clock, "constraints": timing, "sources": f"../ip/src/{emitted.top}.v"}
-    capture = {"vivado/capture.tcl": capture_script(analyser, emitted.top, board)} if analyser else {}
-    return {
-        **capture,
-        "vivado/system.tcl": tcl.script(
-            "system",
-            common
-            | {
-                "board": board.name,
-                "board_part": board.board_part,
-                "board_connections": board.board_connections,
-                "vlnv": vlnv(emitted.top),
-                "pll": board.processor_clock.pll,
-                "mhz": _decimal(mhz),
-                "managers": str(len(managers)),
-                "registers_at": f"0x{REGISTERS_AT:X}",
-            }
-            | debug_settings(analyser),
-            ["set_board"],
-        ),
-        "vivado/package_ip.tcl": tcl.script(
-            "package_ip",
-            ip
-            | {
-                "revision": str(revision(spec)),
-                "summary": spec.summary,
-                "manager_names": " ".join(managers),
-                "registers": _registers(spec.registers.map, spec.signature),
-            },
-        ),
-        "vivado/synth_ooc.tcl": tcl.script("synth_ooc", common | synthesis),
-        f"vivado/{timing}": ooc_xdc(emitted.clock, mhz),
-        f"vivado/{board.name}.xdc": board_xdc(board),
+    (_, *managers), top = interfaces(spec), emitted.top
+    buses = {"managers": str(len(managers)), "registers_at": f"0x{REGISTERS_AT:X}"}
+    system = design_settings(top, board, mhz, vlnv=vlnv(top)) | buses | debug_settings(analyser)
+    ip = {
+        "top": top,
+        "part": board.part,
+        "vlnv": vlnv(top),
+        "verilog": f"src/{top}.v",
+        "revision": str(revision(spec)),
+        "summary": spec.summary,
+        "manager_names": " ".join(managers),
+        "registers": _registers(spec.registers.map, spec.signature),
     }
+    files = {
+        **({"capture.tcl": capture_script(analyser, top, board)} if analyser else {}),
+        "system.tcl": tcl.script("system", system, ["set_board"]),
+        "package_ip.tcl": tcl.script("package_ip", ip),
+        **synthesis_files(top, emitted.clock, board, mhz, f"../ip/src/{top}.v"),
+    }
+    return {f"vivado/{name}": text for name, text in files.items()}
 
 
 def kernel_script(spec: CoreSpec, emitted: Emitted, board: Board) -> str:
@@ -91,10 +72,6 @@ def link_configuration(spec: CoreSpec, emitted: Emitted) -> str:
         "# The linker chooses the memories; to choose one yourself, name it as the platform does, for example:\n"
         f"# sp=core.{first}:HP0\n"
     )
-
-
-def _decimal(mhz: float) -> str:
-    return f"{float(Fraction(str(mhz))):.6f}".rstrip("0").rstrip(".")
 
 
 def _page(spec: CoreSpec, name: str) -> str:

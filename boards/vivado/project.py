@@ -33,32 +33,35 @@ def flow(
         if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
             raise UserError(f"{name!r} is no name for Vivado: letters, digits, '_', '.' and '-' only, and no folders")
     target = board(board_name)
-    timing = f"{emitted_top}_ooc.xdc"
-    sources = {"sources": verilog_name}
+    synthesis = synthesis_files(emitted_top, clock_port, target, mhz, verilog_name)
+    script, timing, pins = synthesis
+    files = {"constraints": timing, "pins": pins, "sources": verilog_name}
+    project = design_settings(emitted_top, target, mhz, core=str(int(is_core))) | files
+    return {script: synthesis[script], "project.tcl": tcl.script("project", project, ["set_board"]), **synthesis}
+
+
+def synthesis_files(top: str, clock: str, target: Board, mhz: float, verilog: str) -> dict[str, str]:
+    """Out-of-context synthesis of a top module: script, its clock constraint, and the board's constraints."""
+    timing = f"{top}_ooc.xdc"
+    settings = {"top": top, "part": target.part, "clock": clock, "constraints": timing, "sources": verilog}
     return {
-        "synth_ooc.tcl": tcl.script(
-            "synth_ooc",
-            {"top": emitted_top, "part": target.part, "clock": clock_port, "constraints": timing} | sources,
-        ),
-        "project.tcl": tcl.script(
-            "project",
-            {
-                "top": emitted_top,
-                "part": target.part,
-                "board": target.name,
-                "board_part": target.board_part,
-                "board_connections": target.board_connections,
-                "core": str(int(is_core)),
-                "pll": target.processor_clock.pll,
-                "mhz": f"{float(mhz):.6f}".rstrip("0").rstrip("."),
-                "constraints": timing,
-                "pins": f"{target.name}.xdc",
-            }
-            | sources,
-            ["set_board"],
-        ),
-        timing: ooc_xdc(clock_port, mhz),
+        "synth_ooc.tcl": tcl.script("synth_ooc", settings),
+        timing: ooc_xdc(clock, mhz),
         f"{target.name}.xdc": board_xdc(target),
+    }
+
+
+def design_settings(top: str, target: Board, mhz: float, **kind: str) -> dict[str, str]:
+    """Settings of a script that makes a project for a board, with those of the top module's kind."""
+    return {
+        "top": top,
+        "part": target.part,
+        "board": target.name,
+        "board_part": target.board_part,
+        "board_connections": target.board_connections,
+        **kind,
+        "pll": target.processor_clock.pll,
+        "mhz": f"{float(mhz):.6f}".rstrip("0").rstrip("."),
     }
 
 
