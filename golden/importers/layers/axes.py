@@ -34,7 +34,9 @@ class Value(NamedTuple):
     axes : tuple
         Axes of the tensor without the batch.
     padding : tuple of int, optional
-        Zeros around the tensor, for a following convolution.
+        Rows and columns around the tensor, for the following operator.
+    fill : float
+        Value of the padding.
     host : str
         Operation on the tensor left to the host: ``softmax``.
     place : Place, optional
@@ -45,12 +47,20 @@ class Value(NamedTuple):
     shape: Shape
     axes: Axes
     padding: Sides | None = None
+    fill: float = 0.0
     host: str = ""
     place: Place | None = None
 
     @property
     def sizes(self) -> Shape:
         return tuple(prod(size for size, _ in axis) for axis in self.axes)
+
+    @property
+    def padded(self) -> Shape:
+        """Shape of the layer's output, a map, with the padding."""
+        top, bottom, left, right = self.padding or (0, 0, 0, 0)
+        channels, height, width = self.shape
+        return channels, top + height + bottom, left + width + right
 
     @property
     def in_order(self) -> bool:

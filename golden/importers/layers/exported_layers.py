@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import torch
@@ -162,12 +162,12 @@ def _padding(value: Any, kernel: Shape) -> list[tuple[int, int]]:
 
 
 def _pad(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
-    mode, value, ends = arguments.get("mode", "constant"), arguments["value"], list(arguments["pad"])
-    filled = str(value or mode) if mode != "constant" or value else ""
+    mode, ends = arguments.get("mode", "constant"), list(arguments["pad"])
+    fill = (arguments["value"] or 0.0) if mode == "constant" else mode
     # pads start with the last axis
     rank = len(shape_of(walk.node))
     sides = {rank - 1 - number: pair for number, pair in enumerate(zip(ends[::2], ends[1::2], strict=True))}
-    return matching.padded(walk.graph, place, arguments["self"], ends, sides, filled)
+    return matching.padded(walk.graph, place, arguments["self"], ends, sides, fill)
 
 
 def _linear(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
@@ -218,8 +218,10 @@ def _softmax(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
 
 
 def _pool(kind: type[AveragePool | MaxPool]) -> Handler:
+    fills = (-inf,) if kind is MaxPool else ()
+
     def handler(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
-        value, within = matching.map_of(walk.graph, place, arguments["self"], column=True)
+        value, within = matching.map_of(walk.graph, place, arguments["self"], fills, column=True)
         size, dilation = placed(within, arguments["kernel_size"], 1), arguments.get("dilation", 1)
         if placed(within, dilation, 1) != (1, 1):
             raise place.error(f"has a dilation of {dilation}, not 1")
@@ -299,7 +301,7 @@ def _same(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value | W
     if before != after:
         raise place.error(f"to {after} has no hardware")
     (value,) = arguments.first(1)
-    return value if isinstance(value, Weight) else matching.read(place, value, padded=True, host=True)
+    return value if isinstance(value, Weight) else matching.read(place, value, matching.FILLS, host=True)
 
 
 def _slice(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value | Weight:
@@ -312,7 +314,7 @@ def _slice(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value | 
 def _dropout(walk: ExportedLayers, place: Place, arguments: Arguments) -> Value:
     if arguments["train"]:
         raise place.error("is active in evaluation mode: give it training=self.training")
-    return matching.read(place, arguments["input"], padded=True, host=True)
+    return matching.read(place, arguments["input"], matching.FILLS, host=True)
 
 
 _TITLES: dict[Handler, str] = {

@@ -6,9 +6,9 @@ the earlier layer (`LayerGraph.add`), which stays for other readers. Existing la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -49,29 +49,31 @@ from .graph import LayerGraph, Weight
 
 Within = tuple[int, ...]
 """Axes of a tensor among height and width, see `axes.spatial`."""
+FILLS = {0.0: "has hardware before a convolution only", -inf: "of -inf has hardware before a max-pool only"}
+"""Values of a padding with hardware; why other operators refuse it."""
 
 
-def read(place: Place, value: Any, padded: bool = False, host: bool = False) -> Value:
-    """Argument that depends on the sample; padding, or an operation left to the host, must be permitted."""
+def read(place: Place, value: Any, fills: Collection[float] = (), host: bool = False) -> Value:
+    """Argument that depends on the sample; a padding of other values than `fills` is refused, and a host operation."""
     if not isinstance(value, Value):
         shown = value.shown if isinstance(value, Weight) else value
         raise place.error(f"reads {shown}, which is no output of a layer")
     by = value.place or place
-    if value.padding is not None and not padded:
-        raise by.error("has hardware before a convolution only")
+    if value.padding is not None and value.fill not in fills:
+        raise by.error(FILLS[value.fill])
     if value.host and not host:
         raise by.error("has no hardware but at the end, where the host does it")
     return value
 
 
 def map_of(
-    graph: LayerGraph, place: Place, source: Any, padded: bool = False, column: bool = False
+    graph: LayerGraph, place: Place, source: Any, fills: Collection[float] = (), column: bool = False
 ) -> tuple[Value, Within]:
     """Argument as a map, with the present axes of height and width.
 
     With `column`, a map of a single row may also be seen as a column.
     """
-    value = read(place, source, padded)
+    value = read(place, source, fills)
     if len(value.sizes) not in (2, 3):
         raise place.error(f"has an input of {value.sizes}, not (channels, height, width) or (channels, length)")
     if within := spatial(value.axes, value.shape):
@@ -118,12 +120,12 @@ def convolution(
     channels, inner, *sizes = weight.sizes
     if weight.axes != in_order(weight.sizes):
         raise place.error("has a weight whose axes are permuted")
-    value = read(place, source, padded=True)
+    value = read(place, source, fills=(0.0,))
     constants = {"weight": weight, "bias": bias}
     plain = value.padding is None and not any(map(any, padding))
     if weight.sizes == (groups, 1, 1, 1) and value.sizes == (groups, 1, 1) and plain:
         return _scaled(graph, place, value, constants)
-    value, within = map_of(graph, place, value, padded=True)
+    value, within = map_of(graph, place, value, fills=(0.0,))
     if len(sizes) != len(within):
         form = "out, in, height, width" if len(within) == 2 else "out, in, size"
         raise place.error(f"has no weight of ({form})")
@@ -159,7 +161,12 @@ def _around(value: Value, within: Within, padding: Sequence[Pair]) -> Sides:
     """Zeros around a map: the value's padding plus zeros before and after each axis."""
     by_axis = dict(zip(within, padding, strict=True))
     more = (*by_axis.get(1, (0, 0)), *by_axis.get(2, (0, 0)))
-    top, bottom, left, right = (sum(pair) for pair in zip(value.padding or (0, 0, 0, 0), more, strict=True))
+    return _together(value.padding, more)
+
+
+def _together(padding: Sides | None, more: Sides) -> Sides:
+    """Sum of two paddings."""
+    top, bottom, left, right = (sum(pair) for pair in zip(padding or (0, 0, 0, 0), more, strict=True))
     return top, bottom, left, right
 
 
@@ -266,9 +273,10 @@ def pool(
     if min(stride) < 1 or min(size) < 1:
         raise place.error(f"has a kernel of {size} and a stride of {stride}: both are 1 at least")
     if ceil_mode:
-        padding = _rounded_up(shape, size, padding, stride)
+        padding = _rounded_up(value.padded, size, padding, stride)
         if any(padding) and kind is AveragePool:
             raise place.error("has ceil_mode, which has no hardware")
+    padding = _together(value.padding, padding)
     if size == (1, 1) and not any(padding):
         if stride != (1, 1):
             raise place.error(f"has windows of 1 x 1 with a stride of {stride}: it skips values, which has no hardware")
@@ -336,28 +344,33 @@ def permuted(graph: LayerGraph, place: Place, source: Any, turn: Sequence[int]) 
 
 
 def padded(
-    graph: LayerGraph, place: Place, source: Any, ends: Sequence[int], sides: dict[int, tuple[int, int]], filled: str
+    graph: LayerGraph,
+    place: Place,
+    source: Any,
+    ends: Sequence[int],
+    sides: dict[int, tuple[int, int]],
+    fill: float | str,
 ) -> Value:
-    """Map with zeros around, for a following convolution.
+    """Map with zeros around, for a following convolution, or with -inf, for a max-pool.
 
     Parameters
     ----------
     ends : sequence of int
-        Numbers of zeros for messages.
+        Numbers of added values for messages.
     sides : dict of int to pair of int
-        Numbers of zeros by axis; the batch is axis 0.
-    filled : str
-        Other padding values, for messages; empty for zeros.
+        Numbers of added values by axis; the batch is axis 0.
+    fill : float or str
+        The value, or for messages a mode without one.
     """
-    if filled:
-        raise place.error(f"pads with {filled}, not with zeros")
+    if isinstance(fill, str) or fill not in FILLS:
+        raise place.error(f"pads with {fill}, not with zeros")
     if min(ends, default=0) < 0:
         raise place.error(f"has a negative padding, {[*ends]}")
-    value, within = map_of(graph, place, source, padded=True)
+    value, within = map_of(graph, place, source, fills=(fill,))
     if any(any(pair) for axis, pair in sides.items() if not 2 <= axis < 2 + len(within)):
         raise place.error(f"pads more than height and width, {[*ends]}")
     padding = _around(value, within, [sides.get(axis, (0, 0)) for axis, _ in enumerate(within, start=2)])
-    return value._replace(padding=padding, place=place) if any(padding) else value
+    return value._replace(padding=padding, fill=fill, place=place) if any(padding) else value
 
 
 # -- sums, products, concatenations ------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +41,7 @@ class OnnxLayers(OnnxGraph):
             place, value = self.walk()
         except OtherSampleError:
             place, value = self.walk()
-        self.graph.output(matching.read(place, value, padded=True, host=True))
+        self.graph.output(matching.read(place, value, matching.FILLS, host=True))
         return self.graph.finish()
 
     def sample(self, name: str, batch: int, shape: Shape) -> Value:
@@ -144,9 +144,9 @@ def _convolution(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
     kernel = list(weights[0].sizes[2:])
     if (arguments.integers(place, "kernel_shape") or kernel) != kernel:
         raise place.error(f"has a kernel_shape of {arguments['kernel_shape']} and a weight of {weights[0].sizes}")
-    value = matching.read(place, arguments["X"], padded=True)
+    value = matching.read(place, arguments["X"], fills=(0.0,))
     if len(value.sizes) != 1 + len(kernel):
-        _, within = matching.map_of(walk.graph, place, value, padded=True)
+        _, within = matching.map_of(walk.graph, place, value, fills=(0.0,))
         raise place.error(f"has no weight of ({'out, in, height, width' if len(within) == 2 else 'out, in, size'})")
     top, bottom, left, right = value.padding or (0, 0, 0, 0)
     more = (top + bottom, left + right)[-len(kernel) :] if kernel else ()
@@ -190,12 +190,13 @@ def _activation(made: Made) -> Handler:
 
 
 def _pool(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
-    value, within = matching.map_of(walk.graph, place, arguments["X"], column=True)
+    kind = MaxPool if walk.kind == "MaxPool" else AveragePool
+    fills = (-inf,) if kind is MaxPool else ()
+    value, within = matching.map_of(walk.graph, place, arguments["X"], fills, column=True)
     axes = len(within)
     kernel = _for_each(place, "kernel_shape", arguments["kernel_shape"], axes)
-    stride, pads = _window(place, arguments, [value.shape[axis] for axis in within], kernel)
+    stride, pads = _window(place, arguments, [value.padded[axis] for axis in within], kernel)
     (top, left), (bottom, right) = (placed(within, [pair[end] for pair in pads], 0) for end in (0, 1))
-    kind = MaxPool if walk.kind == "MaxPool" else AveragePool
     size, steps, padding = placed(within, kernel, 1), placed(within, stride, 1), (top, bottom, left, right)
     ceil_mode = bool(arguments.get("ceil_mode", 0))
     return matching.pool(walk.graph, place, (value, within), kind, size, steps, padding, ceil_mode)
@@ -279,7 +280,7 @@ def _transpose(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
 
 
 def _pad(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
-    value, ends = matching.read(place, arguments["data"], padded=True), arguments.integers(place, "pads")
+    value, ends = matching.read(place, arguments["data"], matching.FILLS), arguments.integers(place, "pads")
     filled = constant_of(place, "value", arguments.get("constant_value"))
     amount = arguments.get("value", 0.0) if filled is None else float(filled.tensor.reshape(()))
     mode = arguments["mode"].decode()
@@ -288,8 +289,7 @@ def _pad(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
     if len(ends) != 2 * len(dims) or len(set(dims)) != len(dims):
         raise place.error(f"has pads of {ends} for the axes {dims}")
     sides = {axis: (ends[index], ends[index + len(dims)]) for index, axis in enumerate(dims)}
-    other = mode if mode != "constant" else str(amount or "")
-    return matching.padded(walk.graph, place, value, ends, sides, other)
+    return matching.padded(walk.graph, place, value, ends, sides, amount if mode == "constant" else mode)
 
 
 def _same(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
@@ -298,7 +298,7 @@ def _same(walk: OnnxLayers, place: Place, arguments: Arguments) -> Value:
         raise place.error("is in training mode")
     if arguments.get("to", _FLOAT) != _FLOAT:
         raise place.error("converts to another type than float32, which has no hardware")
-    return matching.read(place, arguments.first(1)[0], padded=True, host=True)
+    return matching.read(place, arguments.first(1)[0], matching.FILLS, host=True)
 
 
 # -- sums, products, concatenations ------------------------------------------------------------------------------------

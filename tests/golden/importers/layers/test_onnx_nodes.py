@@ -115,6 +115,23 @@ def test_paddings_behind_a_pad_are_those_of_the_padded_map(kind, tmp_path):
     assert network.stages[0].output_shape == (4, sides, sides)
 
 
+@pytest.mark.parametrize("kind", ["SAME_UPPER", "VALID"])
+def test_a_max_pool_behind_a_pad_of_minus_infinity(kind, tmp_path):
+    constants = {"least": np.float32(-np.inf), "axes": np.array([3]), "some": np.array([1, 0])}
+    nodes = [node("Conv", "x w", "c"), node("Pad", "c some least axes", "p")]
+    nodes += [node("MaxPool", "p", "z", kernel_shape=[3, 3], strides=[2, 2], auto_pad=kind)]
+    down, across = {"VALID": (2, 3), "SAME_UPPER": (3, 4)}[kind]
+    network, _ = same(*written(tmp_path, nodes, constants, features=4 * down * across))
+    assert network.stages[0].pool.padding == {"VALID": (0, 0, 1, 0), "SAME_UPPER": (0, 1, 2, 1)}[kind]
+
+
+@pytest.mark.parametrize("least", [0, -1e30])
+def test_a_max_pool_behind_a_pad_of_numbers_is_refused(least, tmp_path):
+    nodes = [node("Conv", "x w", "c"), node("Pad", "c pads least", "p"), node("MaxPool", "p", "z", kernel_shape=[2, 2])]
+    _, path = written(tmp_path, nodes, {"least": np.float32(least)}, features=1)
+    assert "(Pad): " in refusal(path)
+
+
 def test_a_pad_with_axes(tmp_path):
     constants = {"some": np.array([1, 0, 0, 2]), "axes": np.array([-1, 2])}
     nodes = [node("Pad", "x some zero axes", "p"), node("Conv", "p w", "z")]

@@ -32,6 +32,10 @@ def normal(*shape):
     return torch.randn(shape) / 2
 
 
+def minus(x, sides):
+    return functional.pad(x, sides, value=-torch.inf)
+
+
 def conv(outputs=4, **settings):
     return nn.Conv2d(2, outputs, 3, **settings)
 
@@ -48,6 +52,16 @@ FORMS = {
         lambda m, x: m.h(m.c(x).clamp(0, 1e6).flatten(1)),
         lambda: {"c": conv(), "h": nn.Linear(HEAD, 3)},
         *(MAP, "2x8x8 conv4k3 relu flatten fc3"),
+    ),
+    "a max-pool behind pads of -inf": (
+        lambda m, x: m.h(functional.max_pool2d(minus(minus(m.c(x), (0, 1, 1, 0)), (1, 1)), 4, 3, 1).flatten(1)),
+        lambda: {"c": conv(), "h": nn.Linear(4 * 2 * 3, 3)},
+        *(MAP, "2x8x8 conv4k3 pool4p2,1,2,3s3 flatten fc3"),
+    ),
+    "a max-pool of a row behind a pad of -inf, rounded up": (
+        lambda m, x: m.h(functional.max_pool1d(minus(m.c(x), (1, 0)), 4, 3, 1, 1, True).flatten(1)),
+        lambda: {"c": row(), "h": nn.Linear(4 * 6, 3)},
+        *(ROW, "3x1x16 conv4k1x3 pool1x4p0,0,2,3s1x3 flatten fc3"),
     ),
     "clip, and slices of whole axes": (
         lambda m, x: m.h(torch.clip(m.c(x[:]), 0, 4)[:, :, :].flatten(1)[:]),
@@ -212,6 +226,36 @@ REFUSED = {
         lambda m, x: m.h((functional.pad(m.c(x), (1, 1)) + m.b).flatten(1)),
         lambda: {"c": conv(bias=False), "b": normal(4, 1, 1), "h": nn.Linear(192, 3)},
         *(MAP, "aten.pad has hardware before a convolution only"),
+    ),
+    "a max-pool behind zeros": (
+        lambda m, x: m.h(functional.max_pool2d(functional.pad(m.c(x), (1, 1, 1, 1)), 2).flatten(1)),
+        lambda: {"c": conv(), "h": nn.Linear(64, 3)},
+        *(MAP, "aten.pad has hardware before a convolution only"),
+    ),
+    "a max-pool behind zeros behind -inf": (
+        lambda m, x: m.h(functional.max_pool2d(functional.pad(minus(m.c(x), (1, 1)), (0, 0, 1, 1)), 2).flatten(1)),
+        lambda: {"c": conv(), "h": nn.Linear(64, 3)},
+        *(MAP, "aten.pad of -inf has hardware before a max-pool only"),
+    ),
+    "a max-pool behind large numbers": (
+        lambda m, x: m.h(functional.max_pool2d(functional.pad(m.c(x), (1, 1, 1, 1), value=-1e30), 2).flatten(1)),
+        lambda: {"c": conv(), "h": nn.Linear(64, 3)},
+        *(MAP, "aten.pad pads with -1e+30, not with zeros"),
+    ),
+    "windows of -inf": (
+        lambda m, x: m.h(functional.max_pool2d(minus(m.c(x), (2, 0, 0, 0)), 2).flatten(1)),
+        lambda: {"c": conv(), "h": nn.Linear(48, 3)},
+        *(MAP, "a padding of 0 x 0 x 2 x 0 is not less than the windows' 2 x 2"),
+    ),
+    "an average behind -inf": (
+        lambda m, x: m.h(functional.avg_pool2d(minus(m.c(x), (1, 1, 1, 1)), 2).flatten(1)),
+        lambda: {"c": conv(), "h": nn.Linear(64, 3)},
+        *(MAP, "aten.pad of -inf has hardware before a max-pool only"),
+    ),
+    "a convolution behind -inf": (
+        lambda m, x: m.h(m.c(minus(x, (1, 1))).flatten(1)),
+        lambda: {"c": conv(), "h": nn.Linear(4 * 6 * 8, 3)},
+        *(MAP, "aten.pad of -inf has hardware before a max-pool only"),
     ),
     "one value for each sample": (
         lambda m, x: functional.linear(x, m.w, m.b),
