@@ -1,4 +1,4 @@
-"""Exception for mistakes of the user."""
+"""Exception for mistakes of the user, and checks of parameters."""
 
 
 class UserError(ValueError):
@@ -6,3 +6,15 @@ class UserError(ValueError):
 
     The command line prints the message as one line on stderr and exits with status 2.
     """
+
+
+def check_range(name: str, value: int, least: int, most: int) -> None:
+    """Refuse a value outside `least` to `most`."""
+    if not least <= value <= most:
+        raise UserError(f"{name} = {value} is not in {least} to {most}")
+
+
+def check_power(name: str, value: int, least: int, most: int) -> None:
+    """Refuse a value that is not a power of two from `least` to `most`; `least` is positive."""
+    if not least <= value <= most or value & (value - 1):
+        raise UserError(f"{name} = {value} is not a power of two from {least} to {most}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ..block import Field, Spec, Stream
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Format
 
 BEAT = 16
@@ -37,8 +37,7 @@ def check_bus(data: int, address: int, burst: int) -> None:
     """
     if data & (data - 1) or not 32 <= data <= 1024:
         raise UserError(f"data = {data} bits: give a power of two from 32 to 1024")
-    if not 16 <= address <= 62:
-        raise UserError(f"address = {address} is not in 16 to 62")
+    check_range("address", address, 16, 62)
     if burst & (burst - 1) or not 2 <= burst <= 256 or burst * data // 8 > PAGE:
         raise UserError(f"bursts of {burst} beats: give a power of two from 2 to 256, at most {PAGE} bytes")
 

@@ -40,7 +40,7 @@ from ..axi.bus import ADDRESS_BITS, BEAT
 from ..axi.register_map import c_header, markdown
 from ..axi.systemrdl import systemrdl
 from ..block import BusSpec
-from ..errors import UserError
+from ..errors import check_range
 from ..fixed import Integers
 from .shell import RESET_LATENCY, CoreRegisters, signature_of
 
@@ -125,8 +125,7 @@ class CoreSpec(BusSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 33 <= self.address <= 62:
-            raise UserError(f"address = {self.address} is not in 33 to 62")
+        check_range("address", self.address, 33, 62)
 
     @property
     def wires(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -253,6 +252,13 @@ class CoreSpec(BusSpec):
             beats = max(settings[size] if isinstance(size, str) else size, 1)
             wrong = value % BEAT != 0 or value + beats * BEAT > 1 << self.address
             yield Check(command in address.commands and wrong, errors["BAD_ADDRESS"], value)
+
+    def tuned(self, parameters: int) -> str:
+        """What a training changes of a network with so many parameters, and by which kind of method.
+
+        Empty for a core that trains nothing.
+        """
+        return ""
 
     @classmethod
     def fits(cls, network: Network, byte_inputs: bool) -> list[CoreFit]:

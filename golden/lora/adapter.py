@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ..block import Field, Spec, Stream, Words, described, joined, last_flags
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Q4_12, Q8_16, Format, Integers, Narrower
 from ..memories.plan import MemoryShape
 from ..models.layers import Linear
@@ -81,8 +81,7 @@ class AdapterSpec(Spec):
         super().__post_init__()
         if not 1 <= len(self.inputs) <= 16 or not 1 <= min(self.inputs) <= max(self.inputs) <= 1 << 14:
             raise UserError(f"inputs = {self.inputs} are not 1 to 16 numbers of 1 to {1 << 14}")
-        if not 2 <= self.batch <= 256:
-            raise UserError(f"batch = {self.batch} is not in 2 to 256")
+        check_range("batch", self.batch, 2, 256)
         if self.classes < 2:
             raise UserError(f"classes = {self.classes} is not 2 or more")
         check_beats(self.mapping.adapter_beats)

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..block import Field, Spec, Stream, Words, tag_fields
-from ..errors import UserError
+from ..errors import check_range
 from ..fixed import Q8_16, Format
 from .codec import dequantise
 
@@ -44,10 +44,8 @@ class Nf4DequantSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.lanes <= 1024:
-            raise UserError(f"lanes = {self.lanes} is not in 1 to 1024")
-        if not 1 <= self.scales <= 64:
-            raise UserError(f"scales = {self.scales} is not in 1 to 64")
+        check_range("lanes", self.lanes, 1, 1024)
+        check_range("scales", self.scales, 1, 64)
         tag_fields(self.tag)
 
     @property

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..block import Field, Spec, Stream, Words, packets_of
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Q8_16, Integers
 from ..memories.plan import MemoryShape
 from ..rng.urng import BIT
@@ -46,8 +46,7 @@ class Nf4QuantSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.length <= 1 << 16:
-            raise UserError(f"length = {self.length} is not in 1 to {1 << 16}")
+        check_range("length", self.length, 1, 1 << 16)
         if self.values not in (1, 2):
             raise UserError(f"values = {self.values}: give 1 or 2")
 

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from ..block import Field, Spec, Stream, Words
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Q4_12, Q8_16, Integers, Narrower
 from ..memories.plan import MemoryShape
 from ..models.activations import ACTIVATIONS, Nonlinearity, activation_from
@@ -45,8 +45,7 @@ def check_beats(beats: int) -> None:
 def check_sizes(sizes: dict[str, int], most: int) -> None:
     """Raise `UserError` for a size outside 1 to `most`."""
     for name, size in sizes.items():
-        if not 1 <= size <= most:
-            raise UserError(f"{name} = {size} is not in 1 to {most}")
+        check_range(name, size, 1, most)
 
 
 def expand(name: str, values: tuple[int, ...], count: int, least: int, most: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..block import Field, Spec, Stream, Words
-from ..errors import UserError
+from ..errors import UserError, check_power, check_range
 from ..fixed import Q4_12, Q8_16, Format, Integers, accumulator_width, narrow
 from ..rng.urng import BIT
 from .arithmetic.forward import PRODUCT_FRACTION
@@ -50,14 +50,11 @@ class MacSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.lanes <= 64 or self.lanes & (self.lanes - 1):
-            raise UserError(f"lanes = {self.lanes} is not a power of two from 2 to 64")
-        if not 1 <= self.columns <= 16:
-            raise UserError(f"columns = {self.columns} is not in 1 to 16")
+        check_power("lanes", self.lanes, 2, 64)
+        check_range("columns", self.columns, 1, 16)
         if not self.lanes <= self.terms <= 1 << 14:
             raise UserError(f"terms = {self.terms} is not in {self.lanes}, one word, to {1 << 14}")
-        if not 1 <= self.batch <= 256:
-            raise UserError(f"batch = {self.batch} is not in 1 to 256")
+        check_range("batch", self.batch, 1, 256)
 
     @property
     def across(self) -> bool:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..block import Field, Spec, Stream, Words, last_flags, packets_of
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Q4_12, Q8_16, Format, Integers, narrow
 from ..memories.plan import MemoryShape
 from ..rng.urng import BIT
@@ -103,8 +103,7 @@ class SoftmaxSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.classes <= LARGEST_SAMPLE:
-            raise UserError(f"classes = {self.classes} is not in 1 to {LARGEST_SAMPLE}")
+        check_range("classes", self.classes, 1, LARGEST_SAMPLE)
 
     @cached_property
     def tables(self) -> SoftmaxTables:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..block import Field, Spec, Stream, Words
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Integers
 from .grng import NUMBER, WIDTHS, GrngSpec
 from .pool import replay_ports, replayed, replayed_cycles
@@ -51,8 +51,7 @@ class GaussianArraySpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.n <= 1024:
-            raise UserError(f"n = {self.n} is not in 1 to 1024")
+        check_range("n", self.n, 1, 1024)
         if self.seed < 0:
             raise UserError(f"seed = {self.seed} is negative")
 

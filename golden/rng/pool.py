@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..block import Field, Spec, Stream, Words
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Format, Integers
 from ..memories.plan import MemoryShape
 from .lfsr import TAPS, Lfsr, shifted_in
@@ -60,10 +60,8 @@ class PoolSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 4 <= self.bits <= 18:
-            raise UserError(f"bits = {self.bits} is not in 4 to 18")
-        if not 2 <= self.size <= 1 << 20:
-            raise UserError(f"size = {self.size} is not in 2 to {1 << 20}")
+        check_range("bits", self.bits, 4, 18)
+        check_range("size", self.size, 2, 1 << 20)
         if not 1 <= self.p <= self.size:
             raise UserError(f"p = {self.p} numbers per cycle is not in 1 to the pool's size, {self.size}")
         if self.seed < 0:

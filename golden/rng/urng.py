@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..block import Field, Spec, Stream, Words
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Format, Integers
 from .lfsr import Lfsr, spread
 
@@ -72,8 +72,7 @@ class UrngSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 4 <= self.bits <= 16:
-            raise UserError(f"bits = {self.bits} is not in 4 to 16")
+        check_range("bits", self.bits, 4, 16)
         self.lfsr.check_leap(self.leap)
         if not 1 <= self.n <= self.lfsr.period:
             raise UserError(

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Integers, Narrower
 from ..nn.softmax import SoftmaxTables
 from ..rng.perturbation import POSITIONS, PerturbationSource
@@ -118,11 +118,10 @@ class ZerothOrderJob:
         deltas: Integers | None = None,
     ) -> None:
         last = min(source.period, POSITIONS) - 1
-        if not 0 <= position <= last:
-            raise UserError(f"position = {position} is not in 0 to {last}")
+        check_range("position", position, 0, last)
         self.model, self.source, self.settings, self.position = model, source, settings, position
         self.layout = settings.split.layout(model, source.period)
-        self._labels = model.labels(settings.loss)
+        self._labels = model.label_count(settings.loss)
         parts = model.parts(settings.split.cut)
         self.parts = tuple(TunedPart(part, Deltas(PerturbationTable(source, part.words))) for part in parts)
         if deltas is not None:
@@ -255,7 +254,6 @@ class ZerothOrderJob:
             raise UserError(f"a batch of {samples} samples is not in 1 to {LARGEST_BATCH}")
         if not 0 <= labels.min() <= labels.max() < self._labels:
             raise UserError(f"a label of {labels.tolist()} is outside 0 to {self._labels - 1}")
-        if not 0 <= rate <= RATE.maximum:
-            raise UserError(f"rate = {rate} is not in 0 to {RATE.maximum}")
+        check_range("rate", rate, 0, RATE.maximum)
         if self.position >= POSITIONS:
             raise UserError(f"position = {self.position} has more than 32 bits: begin again, at 0 for instance")

@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..block import Field, Spec, Stream, Words, packets_of
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Q8_16, Format, Integers, narrow
 from ..nn.arithmetic.loss import LARGEST_OUTPUTS
 from ..rng.urng import BIT
@@ -75,8 +75,7 @@ class MseDifferenceSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.outputs <= LARGEST_OUTPUTS:
-            raise UserError(f"outputs = {self.outputs} is not in 1 to {LARGEST_OUTPUTS}")
+        check_range("outputs", self.outputs, 1, LARGEST_OUTPUTS)
 
     @property
     def latency(self) -> int:

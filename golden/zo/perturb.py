@@ -16,7 +16,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from ..block import Field, Spec, Stream, Words, tag_fields
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..fixed import Q4_12, Format, Integers, Overflow, Rounding, narrow
 from ..rng.perturbation import over_lanes
 
@@ -68,8 +68,7 @@ class PerturbSpec(Spec):
     def __post_init__(self) -> None:
         super().__post_init__()
         for what in ("lanes", "numbers"):
-            if not 1 <= getattr(self, what) <= MOST_LANES:
-                raise UserError(f"{what} = {getattr(self, what)} is not in 1 to {MOST_LANES}")
+            check_range(what, getattr(self, what), 1, MOST_LANES)
         tag_fields(self.tag)
         if not self.number_format.signed:
             raise UserError(f"number = {self.number} is unsigned, but numbers have both signs: write Q for U")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TypeVar
 
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..memories.plan import MemoryShape
 from .coefficient import COEFFICIENT
 from .model import ModelWords
@@ -46,8 +46,7 @@ class Split:
 
     def __post_init__(self) -> None:
         for name, value in (("P1", self.first), ("P2", self.second)):
-            if not 1 <= value <= MOST_PERTURBATIONS:
-                raise UserError(f"{name} = {value} is not in 1 to {MOST_PERTURBATIONS}")
+            check_range(name, value, 1, MOST_PERTURBATIONS)
         if self.slopes > MOST_SLOPES:
             raise UserError(f"P1 x P2 = {self.slopes} slopes of a step: at most {MOST_SLOPES} are kept")
         if not self.cut and self.second > 1:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..errors import UserError
+from ..errors import UserError, check_range
 from ..nn.arithmetic.loss import Loss
 from .coefficient import LARGEST_SHIFT, RATE
 from .deltas import DELTA, PerturbationTable
@@ -45,8 +45,7 @@ class StepSettings:
     def __post_init__(self) -> None:
         if self.eps_shift not in EPS_SHIFTS:
             raise UserError(f"eps_shift = {self.eps_shift} is not in {EPS_SHIFTS[0]} to {EPS_SHIFTS[-1]}")
-        if not 0 <= self.shift <= LARGEST_SHIFT:
-            raise UserError(f"shift = {self.shift} is not in 0 to {LARGEST_SHIFT}")
+        check_range("shift", self.shift, 0, LARGEST_SHIFT)
 
     def with_rates(
         self, rates: Sequence[float], batches: Sequence[int], perturbation: PerturbationTable

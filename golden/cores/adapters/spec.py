@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from ...errors import UserError
+from ...errors import UserError, check_range
 from ...lora.adapters import MAXIMUM_RATE
 from ...lora.memory_layout import JobLayout
 from ...lora.record_sizes import RecordSizes
@@ -48,10 +48,8 @@ class AdapterCoreSpec(CoreSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.batch <= 256:
-            raise UserError(f"batch = {self.batch} is not in 2 to 256")
-        if not 1 <= self.cache_entries <= 1 << 20:
-            raise UserError(f"cache_entries = {self.cache_entries} is not in 1 to {1 << 20}")
+        check_range("batch", self.batch, 2, 256)
+        check_range("cache_entries", self.cache_entries, 1, 1 << 20)
         if self.validation and not self.early_stop:
             raise UserError("validation without early_stop: give early_stop=true, which sums the losses")
 

@@ -13,7 +13,7 @@ from ...axi.axi_read import AxiReadSpec
 from ...axi.axi_write import AxiWriteSpec
 from ...axi.bus import BEAT, BEAT_COUNT_BITS
 from ...axi.memories import port_memories
-from ...errors import UserError
+from ...errors import UserError, check_range
 from ...fixed import Q8_16
 from ...memories.blocks import URAM_ROWS
 from ...memories.plan import MemoryShape
@@ -131,8 +131,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         if self.gaussian != "none" and self.generator != PezoSpec():
             raise UserError(f"gaussian = {self.gaussian} takes the place of generator: leave its settings out")
         _ = self.labels  # refuses outputs that do not fit the loss
-        if not 0 <= self.cut_rows <= MOST_CUT_ROWS:
-            raise UserError(f"cut_rows = {self.cut_rows} is not in 0 to {MOST_CUT_ROWS}")
+        check_range("cut_rows", self.cut_rows, 0, MOST_CUT_ROWS)
         if self.cut_rows and len(self.mapping.forward.stages) == 1:
             raise UserError(f"cut_rows = {self.cut_rows}: {self.network} has one stage and is not cut")
         if self.cut_rows and self.loss == "mse":
@@ -151,7 +150,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         if self.cut_rows:
             raise UserError(f"fold = true with cut_rows = {self.cut_rows}: a folded network is not cut")
         mapping, times = self.mapping, self._times
-        least, most = replace(mapping, times=0).words, 1 << (2 * times.bit_length())
+        least, most = replace(mapping, period=0).words, 1 << (2 * times.bit_length())
         size = "large" if least >= most else "small"
         if not times <= least < most or mapping.cycles > 1 or mapping.bias_words > times:
             raise UserError(
@@ -169,7 +168,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         forward = NetworkMapping.of(
             self.described, self.lanes, self.columns, self.byte_inputs, sides=2, pairs="perturbed"
         )
-        return PerturbationMapping(forward, times=self._times if self.fold else 0)
+        return PerturbationMapping(forward, period=self._times if self.fold else 0)
 
     @property
     def _times(self) -> int:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...block import Field, Spec, Stream, Words, described
-from ...errors import UserError
+from ...errors import UserError, check_range
 from ...fixed import Q8_16, Format, Integers
 from ...memories.plan import MemoryShape, fifo_memory
 from ...rng.urng import BIT
@@ -47,8 +47,7 @@ class PartialSumsSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.columns <= 64:
-            raise UserError(f"columns = {self.columns} is not in 1 to 64")
+        check_range("columns", self.columns, 1, 64)
         if not 4 <= self.sums <= 4096 or self.sums & (self.sums - 1):
             raise UserError(f"sums = {self.sums} rows are not a power of two from 4 to 4096")
         if self.drain < 1 or self.columns % self.drain:

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...block import Field, Spec, Stream, Words
-from ...errors import UserError
+from ...errors import UserError, check_power
 from ...fixed import Q8_16, Format, Integers
 from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
@@ -40,8 +40,7 @@ class StationaryLoadSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 4 <= self.lanes <= 64 or self.lanes & (self.lanes - 1):
-            raise UserError(f"lanes = {self.lanes} is not a power of two from 4 to 64")
+        check_power("lanes", self.lanes, 4, 64)
         if not 1 <= self.columns <= self.lanes or self.columns & (self.columns - 1):
             raise UserError(f"columns = {self.columns} is not a power of two up to {self.lanes}, the lanes")
 

@@ -1,4 +1,4 @@
-"""`tile_array`: weight-stationary array of multipliers; the next tile loads while rows pass.
+"""`tile_array`: weight-stationary array of multipliers; the next tile loads while rows of the current tile pass.
 
 Sums are exact. A row marked `swap` is the first of the next tile.
 """
@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...block import Field, Spec, Stream, Words, tag_fields
-from ...errors import UserError
+from ...errors import UserError, check_range
 from ...fixed import Q8_16, Format, matmul
 from ...rng.urng import BIT
 
@@ -20,8 +20,8 @@ Q4_14 = Format(4, 14)
 """Format of stationary operands; keys and values put Q6.12 into the same 18 bits."""
 SUM = Format(18, Q8_16.fraction + Q4_14.fraction)
 """Format of a tile's sums: 48 bits, as a DSP accumulates."""
-LARGEST_LANES = 1 << (SUM.width - 1 - (Q8_16.width - 1) - (Q4_14.width - 1))
-"""Number of products whose sum can exceed `SUM`."""
+LANES_LIMIT = 1 << (SUM.width - 1 - (Q8_16.width - 1) - (Q4_14.width - 1))
+"""Smallest number of products whose sum can exceed `SUM`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +39,9 @@ class TileArraySpec(Spec):
     """
 
     name: ClassVar[str] = "tile_array"
-    summary: ClassVar[str] = "weight-stationary array: rows times tiles, two DSP cascades a column, the next tile loads"
+    summary: ClassVar[str] = (
+        "weight-stationary array: multiplies rows by a tile while the next tile loads; two DSP cascades a column"
+    )
 
     presets: ClassVar[dict[str, dict[str, object]]] = {"small": {"lanes": 16, "columns": 4}}
 
@@ -49,10 +51,9 @@ class TileArraySpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 4 <= self.lanes < LARGEST_LANES or self.lanes % 2:
-            raise UserError(f"lanes = {self.lanes} is not an even number from 4 to {LARGEST_LANES - 2}")
-        if not 1 <= self.columns <= 64:
-            raise UserError(f"columns = {self.columns} is not in 1 to 64")
+        if not 4 <= self.lanes < LANES_LIMIT or self.lanes % 2:
+            raise UserError(f"lanes = {self.lanes} is not an even number from 4 to {LANES_LIMIT - 2}")
+        check_range("columns", self.columns, 1, 64)
         tag_fields(self.tag)
 
     @property
@@ -83,21 +84,21 @@ class TileArraySpec(Spec):
                         "weight",
                         Q4_14,
                         2 * self.columns,
-                        doc="beat b: lane 2b, all columns, then lane 2b + 1; the order of the codes in the stream of"
-                        " weights",
+                        doc="beat b: all columns of lane 2b, then of lane 2b + 1; the order of the codes in the weight"
+                        " stream",
                     ),
                 ),
-                doc="A beat of a tile, the weights of two lanes. A tile's first beat, once taken, waits inside for "
-                "the rows that swap the tile before it.",
+                doc="A beat of a tile: the weights of two lanes. A tile's first beat is accepted, then waits until "
+                "the previous tile has been swapped in.",
             ),
             "x": Stream(
                 "in",
                 (
                     Field("value", Q8_16, self.lanes, doc="lane 0 in the lowest bits"),
-                    Field("swap", BIT, doc="the first row of the next tile; the first row of all is one"),
+                    Field("swap", BIT, doc="the first row of the next tile; set in the very first row"),
                     *tag,
                 ),
-                doc="A row. One marked `swap` is the first of the next tile, and waits until that one is complete.",
+                doc="A row. A row with `swap` waits until the next tile is complete.",
             ),
             "o": Stream(
                 "out",
@@ -107,7 +108,7 @@ class TileArraySpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Products of each row and its tile; rows of an incomplete tile give none.
+        """Products of each row with its tile; rows of an incomplete tile have no products.
 
         Raises `UserError` if the first row is not marked `swap`.
         """
@@ -117,7 +118,7 @@ class TileArraySpec(Spec):
         weights = inputs["w"]["weight"].reshape(-1, 2 * self.columns)
         complete = len(weights) // self.beats
         tiles = weights[: complete * self.beats].reshape(complete, self.lanes, self.columns)
-        groups = np.split(np.arange(len(rows)), np.flatnonzero(swap)[1:])
-        sums = [matmul(rows[group], tile) for group, tile in zip(groups, tiles, strict=False)]
+        tile_rows = np.split(np.arange(len(rows)), np.flatnonzero(swap)[1:])
+        sums = [matmul(rows[indices], tile) for indices, tile in zip(tile_rows, tiles, strict=False)]
         products = np.concatenate(sums)[:words] if sums else np.zeros((0, self.columns), np.int64)
         return {"o": {"sum": products} | ({"tag": inputs["x"]["tag"][: len(products)]} if self.tag else {})}

@@ -1,6 +1,7 @@
 """`program_sequencer`: loads a program, checks every instruction against the core's limits, and issues instructions.
 
-Checks, reasons and operation numbers are those of the Python model. The host checks the digest.
+Checks, reasons and instruction numbers match the Python model, `golden.stream.machine.program`. The host checks the
+digests.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from ...axi.bus import BEAT, BEAT_COUNT_BITS, data_field
 from ...axi.regions import Bytes
 from ...block import Field, Spec, Stream, Words, described
-from ...errors import UserError
+from ...errors import UserError, check_range
 from ...fixed import Format
 from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
@@ -26,7 +27,7 @@ from .program import Program, ProgramError, read_program
 LOAD, RUN = 0, 1
 REASON = Format(6, 0, signed=False)
 NUMBER = Format(16, 0, signed=False)
-COUNTS = {
+HEADER_FIELDS = {
     "operations": 16,
     "capacity": 16,
     "features": 32,
@@ -36,7 +37,7 @@ COUNTS = {
     "stream_beats": 32,
     "beats": 32,
 }
-"""Fields of a program that hold for all instructions, with their bits."""
+"""Widths, in bits, of the header fields that a status reports; each is common to all instructions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ class ProgramSequencerSpec(Spec):
     Parameters
     ----------
     operations : int
-        Instructions of a program, at most: 1 to 4,096.
+        Maximum number of instructions in a program: 1 to 4,096.
     lanes : int
         Inputs of a tile, see `golden.stream.machine.core_size.CoreSize`: a power of two from 2 to 64.
     columns : int
@@ -58,7 +59,7 @@ class ProgramSequencerSpec(Spec):
     sums : int
         Rows of partial sums, see `golden.stream.machine.core_size.CoreSize`: at least 1.
     features : int
-        Values of a bias, a row of positions, and a norm, at most: 1 to 4,096.
+        Maximum number of values in a bias, in a row of positions and in a norm: 1 to 4,096.
     """
 
     name: ClassVar[str] = "program_sequencer"
@@ -77,10 +78,8 @@ class ProgramSequencerSpec(Spec):
         for name in ("lanes", "columns"):
             if getattr(self, name).bit_count() != 1 or not 2 <= getattr(self, name) <= 64:
                 raise UserError(f"{name} = {getattr(self, name)}: give a power of two from 2 to 64")
-        if not 1 <= self.operations <= 4096:
-            raise UserError(f"operations = {self.operations} is not in 1 to 4096")
-        if not 1 <= self.features <= MOST_FEATURES:
-            raise UserError(f"features = {self.features} is not in 1 to {MOST_FEATURES}")
+        check_range("operations", self.operations, 1, 4096)
+        check_range("features", self.features, 1, MOST_FEATURES)
         _ = self.size
 
     @cached_property
@@ -92,12 +91,12 @@ class ProgramSequencerSpec(Spec):
         return (MemoryShape("instructions", self.operations * INSTRUCTION_BEATS, 8 * BEAT),)
 
     def streams(self) -> dict[str, Stream]:
-        counts = (Field(name, Format(bits, 0, signed=False)) for name, bits in COUNTS.items())
+        counts = (Field(name, Format(bits, 0, signed=False)) for name, bits in HEADER_FIELDS.items())
         instruction = (Field(name, Format(bits, 0, signed=False)) for name, bits in FIELD_BITS.items())
         count = Field(
             "count",
             Format(BEAT_COUNT_BITS, 0, signed=False),
-            doc="beats of the image to load; or the most instructions to give, 0 for all to the end",
+            doc="beats of the image to load; or number of instructions to give, 0 for all to the end",
         )
         return described(
             {
@@ -108,42 +107,45 @@ class ProgramSequencerSpec(Spec):
                         Field("first", NUMBER, doc="the first instruction to give"),
                         count,
                     ),
-                    doc="To load an image of so many beats, or to give so many instructions from the first on, all "
-                    "where the count is 0; taken when the one before is done.",
+                    doc="`run` = 0: load `count` beats. `run` = 1: give `count` instructions from `first` on, 0 for all."
+                    " Accepted after the previous command.",
                 ),
                 "image": Stream(
                     "in",
-                    (data_field(8 * BEAT), Field("error", BIT, doc="the bus told an error")),
-                    doc="Beats of an image, taken one a cycle while it is loaded, all of them whatever is in them.",
+                    (data_field(8 * BEAT), Field("error", BIT, doc="the bus reported an error")),
+                    doc="Beats of an image, accepted one a cycle during a load, also if the image is wrong.",
                 ),
                 "status": Stream(
                     "out",
                     (
-                        Field("reason", REASON, doc="0, or why it is refused"),
-                        Field("place", NUMBER, doc="number of the operation that is refused"),
+                        Field("reason", REASON, doc="0, or the reason to refuse the program or the run"),
+                        Field("place", NUMBER, doc="number of the refused instruction"),
                         *counts,
                     ),
-                    doc="A word for each load, and for a run that is refused: `Reason`, the operation's number, and "
-                    "what the program says of all its instructions, 0 where there is none.",
+                    doc="A word for each load and each refused run: `Reason`, the instruction's number, and the fields "
+                    "of the program's header, 0 without a valid program.",
                 ),
-                "o": Stream("out", tuple(instruction), doc="One after the other, some cycles apart."),
+                "o": Stream("out", tuple(instruction), doc="Instructions in order, some cycles apart."),
             },
             {
                 "image.data": "the byte at the lowest address in the lowest bits",
-                "status.operations": "what the program says of all instructions; 0 where there is none",
-                "status.beats": "what the program says of all instructions; 0 where there is none",
-                "o.kind": "its fields",
-                "o.part": "its fields",
+                "status.operations": "number of instructions",
+                "status.capacity": "tokens in the buffers at once",
+                "status.features": "features of an input token",
+                "status.inputs": "`RowAddress` of the inputs",
+                "status.words": "perturbation words; of a cut network, those of the first part",
+                "status.behind": "perturbation words of the part after the cut",
+                "status.stream_beats": "beats of the weight stream",
+                "status.beats": "beats of the weight stream and the tables",
+                "o.kind": "fields of `Instruction`",
+                "o.part": "fields of `Instruction`",
             },
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Load and run: a status for each load and each refused run, an instruction for each that runs.
-
-        A command's count is the beats of an image to load, or the instructions to run, 0 for all from the first.
-        """
+        """Statuses of all loads and of refused runs, and the instructions of accepted runs, in order."""
         program: Program | None = None
-        statuses, ran, place = list[dict[str, int]](), list[Instruction](), 0
+        statuses, ran, first_beat = list[dict[str, int]](), list[Instruction](), 0
         commands = inputs["command"]
         for run, first, count in zip(*(commands[name][:, 0] for name in ("run", "first", "count")), strict=True):
             if run == RUN:
@@ -153,8 +155,8 @@ class ProgramSequencerSpec(Spec):
                     continue
                 ran.extend(program.instructions[first : first + count if count else None])
                 continue
-            beats = slice(place, place + count)
-            place += count
+            beats = slice(first_beat, first_beat + count)
+            first_beat += count
             image = inputs["image"]["data"][beats].astype(np.uint8).reshape(-1)
             program, reason, number = self._loaded(image, bool(inputs["image"]["error"][beats].any()))
             statuses.append(self._status(reason, number, program))
@@ -167,7 +169,7 @@ class ProgramSequencerSpec(Spec):
         }
 
     def _loaded(self, image: Bytes, error: bool) -> tuple[Program | None, Reason, int]:
-        """Program of an image, reason of its refusal, number of the refused operation."""
+        """Program of an image, or the reason of the refusal and the number of the refused instruction."""
         if error:
             return None, Reason.BUS, 0
         try:
@@ -181,8 +183,8 @@ class ProgramSequencerSpec(Spec):
 
     @staticmethod
     def _status(reason: Reason, number: int, program: Program | None) -> dict[str, int]:
-        counts = dict.fromkeys(COUNTS, 0)
+        counts = dict.fromkeys(HEADER_FIELDS, 0)
         if program:
             values = {item.name: getattr(program, item.name) for item in fields(program)}
-            counts = {name: values.get(name, len(program.instructions)) for name in COUNTS}
+            counts = {name: values.get(name, len(program.instructions)) for name in HEADER_FIELDS}
         return {"reason": int(reason), "place": number, **counts}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...errors import UserError
+from ...errors import UserError, check_power, check_range
 from ...fixed import Format
 
 
@@ -50,13 +50,11 @@ class ChunkLayout:
     wide_rows: int = 4_096
 
     def __post_init__(self) -> None:
-        if not 4 <= self.lanes <= 64 or self.lanes & (self.lanes - 1):
-            raise UserError(f"lanes = {self.lanes} is not a power of two from 4 to 64")
+        check_power("lanes", self.lanes, 4, 64)
         if not 1 <= self.columns <= self.lanes or self.columns & (self.columns - 1):
             raise UserError(f"columns = {self.columns} is not a power of two up to {self.lanes}, the lanes")
         for name in ("rows", "wide_rows"):
-            if not 2 <= (value := getattr(self, name)) <= 1 << 20:
-                raise UserError(f"{name} = {value} is not in 2 to {1 << 20}")
+            check_range(name, getattr(self, name), 2, 1 << 20)
 
     @property
     def parts(self) -> int:

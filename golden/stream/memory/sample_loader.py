@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...block import Field, Spec, Stream, Words, described
-from ...errors import UserError
+from ...errors import UserError, check_power
 from ...fixed import Format, Integers
 from ...rng.urng import BIT
 from ..norms import Q11_16
@@ -71,8 +71,7 @@ class SampleLoaderSpec(Spec):
         _ = self.layout
         if self.columns > ROW:
             raise UserError(f"columns = {self.columns} is more than the {ROW} values of a sample's row")
-        if not 4 <= self.sums <= 1024 or self.sums & (self.sums - 1):
-            raise UserError(f"sums = {self.sums} is not a power of two from 4 to 1024")
+        check_power("sums", self.sums, 4, 1024)
 
     @cached_property
     def layout(self) -> ChunkLayout:

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...block import Field, Spec, Stream, Words, described, joined
-from ...errors import UserError
+from ...errors import UserError, check_power
 from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
@@ -120,8 +120,7 @@ class AttentionSoftmaxSpec(Spec):
             ("keys", 2, 1024),
         ):
             value = getattr(self, name)
-            if not low <= value <= high or value.bit_count() != 1:
-                raise UserError(f"{name} = {value} is not a power of two from {low} to {high}")
+            check_power(name, value, low, high)
         if self.columns % self.exponentials or self.lanes <= self.exponentials:
             raise UserError(
                 f"exponentials = {self.exponentials} does not divide columns = {self.columns}, "

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...block import Field, Spec, Stream, Words, described, packets_of, tag_fields
-from ...errors import UserError
+from ...errors import check_power, check_range
 from ...fixed import Q8_16, Format, Integers, Narrower
 from ...memories.plan import MemoryShape
 from ...rng.urng import BIT
@@ -46,12 +46,10 @@ class ContextScaleSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.lanes <= 64:
-            raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
+        check_range("lanes", self.lanes, 1, 64)
         for name in ("queries", "keys"):
             value = getattr(self, name)
-            if not 2 <= value <= 1024 or value.bit_count() != 1:
-                raise UserError(f"{name} = {value} is not a power of two from 2 to 1024")
+            check_power(name, value, 2, 1024)
         tag_fields(self.tag)
 
     @property

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from ...block import Field, Spec, Stream, Words
-from ...errors import UserError
+from ...errors import UserError, check_power
 from ...fixed import Format, Integers
 from ...rng.urng import BIT
 from ..instruction import RowAddress
@@ -51,8 +51,7 @@ class ChunkUnitSpec(Spec):
         _ = self.layout
         if self.columns < 4:
             raise UserError(f"columns = {self.columns} is less than 4, the values of a word")
-        if not 4 <= self.sums <= 1024 or self.sums & (self.sums - 1):
-            raise UserError(f"sums = {self.sums} is not a power of two from 4 to 1024")
+        check_power("sums", self.sums, 4, 1024)
 
     @cached_property
     def layout(self) -> ChunkLayout:

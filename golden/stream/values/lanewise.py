@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...block import Field, Spec, Stream, Words, tag_fields
-from ...errors import UserError
+from ...errors import check_range
 from ...fixed import Format, Integers
 from ...rng.urng import BIT
 
@@ -29,8 +29,7 @@ class LanewiseSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.lanes <= 64:
-            raise UserError(f"lanes = {self.lanes} is not in 1 to 64")
+        check_range("lanes", self.lanes, 1, 64)
         tag_fields(self.tag)
 
     def ports(self, inputs: tuple[Field, ...], value: Format) -> dict[str, Stream]:

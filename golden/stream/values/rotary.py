@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from ...block import Field, Stream, Words, described
-from ...errors import UserError
+from ...errors import check_power
 from ...fixed import Q8_16, Format, Integers, Narrower, Overflow, narrow
 from ...memories.plan import MemoryShape
 from ..attention import HALVES, MOST_WIDTH, Q6_12, ROTATION, rotated
@@ -45,8 +45,7 @@ class RotarySpec(ChunkUnitSpec):
     def __post_init__(self) -> None:
         super().__post_init__()
         least = max(HALVES, self.columns)
-        if not least <= self.width <= 1024 or self.width & (self.width - 1):
-            raise UserError(f"width = {self.width} is not a power of two from {least} to 1024")
+        check_power("width", self.width, least, 1024)
 
     @property
     def chunks(self) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...axi.bus import ADDRESS_BITS, BEAT, BEAT_COUNT_BITS
 from ...block import Field, Spec, Stream, Words, described, rows_of
-from ...errors import UserError
+from ...errors import UserError, check_range
 from ...fixed import Format, Integers
 from ...memories.plan import MemoryShape, fifo_memory
 from ...rng.perturbation import cycles_of
@@ -72,8 +72,7 @@ class TileStreamSpec(Spec):
             raise UserError(f"depth = {self.depth}: give a power of two, at least two bursts of {self.burst}")
         if self.correction_depth.bit_count() != 1 or self.correction_depth < 4:
             raise UserError(f"correction_depth = {self.correction_depth}: give a power of two from 4 up")
-        if not 16 <= self.address <= 63:
-            raise UserError(f"address = {self.address} is not in 16 to 63")
+        check_range("address", self.address, 16, 63)
         _ = self.sequencer
 
     @cached_property

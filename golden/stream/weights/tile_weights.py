@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...block import Field, Spec, Stream, Words, described, last_flags, rows_of
-from ...errors import UserError
+from ...errors import check_range
 from ...fixed import Q8_16, Format, Integers, Overflow, narrow
 from ...memories.plan import MemoryShape
 from ...rng.perturbation import cycles_of
@@ -106,8 +106,7 @@ class TileWeightsSpec(Spec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 2 <= self.numbers <= 64:
-            raise UserError(f"numbers = {self.numbers} is not in 2 to 64")
+        check_range("numbers", self.numbers, 2, 64)
         _ = self.dequant
 
     @cached_property

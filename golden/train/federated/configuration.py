@@ -11,7 +11,7 @@ from math import isfinite
 
 import numpy as np
 
-from ...errors import UserError
+from ...errors import UserError, check_range
 from ...fixed import Format, Integers
 from ...rng.pezo import PezoSpec
 from ...zo.scalars import LARGEST_COUNT
@@ -81,8 +81,7 @@ class FederatedConfig:
             **dict.fromkeys(("first", "second"), LARGEST_COUNT),
         }
         for name, most in limits.items():
-            if not 1 <= (value := getattr(self, name)) <= most:
-                raise UserError(f"{name} = {value} is not in 1 to {most}")
+            check_range(name, getattr(self, name), 1, most)
         if not 0 < self.fraction <= 1:
             raise UserError(f"fraction = {self.fraction}: the sampled fraction of the clients is above 0 and at most 1")
         for name in ("rate", "eps"):

@@ -24,7 +24,7 @@ from math import gcd
 import torch
 from torch import Tensor
 
-from ...errors import UserError
+from ...errors import UserError, check_range
 from ...fixed import Format, narrow
 from ...rng.perturbation import FoldableSource, cycles_of
 from .sources import Perturbations
@@ -130,8 +130,7 @@ class Periodic(Perturbations):
     fraction: int | None = None
 
     def __post_init__(self) -> None:
-        if not 1 <= self.lanes <= 4096:
-            raise UserError(f"lanes = {self.lanes} is not in 1 to 4096")
+        check_range("lanes", self.lanes, 1, 4096)
         if self.fraction is not None and not 1 <= self.fraction <= self.spec.fraction_bits:
             raise UserError(f"fraction = {self.fraction} bits is not in 1 to the generator's {self.spec.fraction_bits}")
 
