@@ -53,8 +53,6 @@ class Nonlinearity(ABC):
         Whether it is monotone, so that it commutes with a max-pool.
     steepest : float
         Lipschitz constant, the gain of input errors.
-    float_roundings : int
-        Largest relative error of `floats`, in roundings to float32.
     """
 
     name: ClassVar[str]
@@ -64,7 +62,6 @@ class Nonlinearity(ABC):
     onnx: ClassVar[Mapping[str, Made]]
     rises: ClassVar[bool] = True
     steepest: ClassVar[float] = 1.0
-    float_roundings: ClassVar[int] = 0
 
     @classmethod
     @abstractmethod
@@ -110,6 +107,11 @@ class Nonlinearity(ABC):
     def roundings(self) -> int:
         """Largest error of `integers` for an exact input, in half last places."""
 
+    @property
+    def float_roundings(self) -> int:
+        """Largest relative error of `floats` with exact constants, in roundings to float32."""
+        return 0
+
     @abstractmethod
     def floats(self, x: Tensor) -> Tensor:
         """PyTorch reference."""
@@ -117,6 +119,10 @@ class Nonlinearity(ABC):
     @abstractmethod
     def integers(self, values: Integers) -> Integers:
         """Integer model, Q8.16 to Q8.16."""
+
+    def constants_error(self, x: Tensor) -> Tensor:
+        """Largest error at each input by rounded constants, of `integers` and of `floats` in float32 together."""
+        return x.new_zeros(x.shape)
 
     @abstractmethod
     def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
@@ -153,6 +159,11 @@ _BEYOND = 128.0
 def _text(value: float) -> str:
     """Shortest text that is read back as the same number."""
     return f"{value:g}" if float(f"{value:g}") == value else repr(value)
+
+
+def _error(constant: float, rounded: float) -> float:
+    """Errors of a constant rounded for integers, and rounded to float32."""
+    return abs(rounded - constant) + abs(float(np.float32(constant)) - constant)
 
 
 def _clip(least: str, most: str) -> Made:
@@ -254,6 +265,10 @@ class Relu(Nonlinearity):
         return int(self.slope > 0)
 
     @property
+    def float_roundings(self) -> int:
+        return int(self.slope > 0)
+
+    @property
     def unit(self) -> str:
         return "leaky" if self.slope else ""
 
@@ -283,6 +298,11 @@ class Relu(Nonlinearity):
             return np.clip(values, 0, limit)
         below = narrow(np.minimum(values, 0) * self.constant, Q8_16.fraction + SLOPE_FRACTION, Q8_16)
         return np.where(values < 0, below, np.minimum(values, limit))
+
+    def constants_error(self, x: Tensor) -> Tensor:
+        slope = _error(self.slope, self.constant / (1 << SLOPE_FRACTION))
+        limit = 0.0 if self.limit is None else _error(self.limit, float(Q8_16.to_float(self.largest)))
+        return slope * (-x).relu() + limit * (x > 0)
 
     def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
         (source,) = sources

@@ -28,8 +28,9 @@ def logit_bound(tuned: TunedNetwork, samples: Samples, at_once: int = 100) -> ND
     """Largest difference of each logit of each sample, (n, classes), where golden saturates nothing.
 
     Parameters of integer runs are equal on both sides; only roundings differ. Golden rounds samples, stages, hidden
-    values of adapters, and logits, each by half a last place of Q8.16. PyTorch rounds each product and each sum to
-    float32. The absolute values of all weights propagate these errors to the logits.
+    values of adapters, and logits, each by half a last place of Q8.16. It rounds slopes and limits of activations too:
+    an error of a slope grows with the input. PyTorch rounds each product and each sum to float32. The absolute values
+    of all weights propagate these errors to the logits.
     """
     values = torch.from_numpy(samples.values()).double()
     return np.concatenate([_bound(tuned, part) for part in torch.split(values, at_once)])
@@ -61,7 +62,7 @@ def _bound(tuned: TunedNetwork, inputs: Tensor) -> NDArray[np.float64]:
             errors.append(_weighted(layers[number], x[0], e[0]) + ROUNDING)
         elif isinstance(layer, Nonlinearity):
             rounding_error = layer.roundings * ROUNDING + layer.float_roundings * FLOAT * y.abs()
-            errors.append(layer.steepest * e[0] + rounding_error)
+            errors.append(layer.steepest * e[0] + layer.constants_error(x[0]) + rounding_error)
         elif isinstance(layer, AveragePool):
             errors.append(layers[number](e[0]) + prod(layer.size) * FLOAT * layers[number](x[0].abs()) + ROUNDING)
         elif isinstance(layer, MaxPool | Flatten):
