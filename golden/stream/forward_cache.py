@@ -100,8 +100,8 @@ class CachedModel:
             raise UserError(f"cut = {cut}: a model with a forward cache is not cut")
         return (self,)
 
-    def labels(self, loss: Loss) -> int:
-        return self.model.labels(loss)
+    def label_count(self, loss: Loss) -> int:
+        return self.model.label_count(loss)
 
     def check(self, inputs: Integers, labels: Integers) -> None:
         self.model.check(inputs, labels)

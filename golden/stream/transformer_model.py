@@ -117,7 +117,7 @@ class TransformerModel:
         first = replace(self, last=cut)
         return first, replace(self, first=cut, first_row=len(first.rows))
 
-    def labels(self, loss: Loss) -> int:
+    def label_count(self, loss: Loss) -> int:
         """Number of labels of a sample, see `labels_of`.
 
         Raises `UserError` if the network has outputs for each token.

@@ -40,7 +40,7 @@ class PerturbationMapping:
         First perturbed stage.
     last : int, optional
         End of the perturbed stages, by default the network's.
-    times : int
+    period : int
         Period of the generator's numbers in cycles: words at this distance share rows of deltas and offsets, see
         `golden.zo.deltas`. 0 for a row for each word.
     """
@@ -48,7 +48,7 @@ class PerturbationMapping:
     forward: Mapping
     first: int = 0
     last: int | None = None
-    times: int = 0
+    period: int = 0
 
     def __post_init__(self) -> None:
         if self.forward.pairs == "frozen":
@@ -101,23 +101,23 @@ class PerturbationMapping:
             most_groups=self._most_groups,
             columns=self.forward.columns,
             weight_rows=self.cycles,
-            times=self.times,
+            period=self.period,
         )
 
     @property
     def all_rows(self) -> int:
-        return self.times or self.weight_starts[-1]
+        return self.period or self.weight_starts[-1]
 
     @property
     def rows(self) -> Integers:
-        """Row of each word's deltas in the whole network, (words,); with `times` of one period."""
+        """Row of each word's deltas in the whole network, (words,); with a `period`, the rows of one period."""
         return self.row_range.numbers
 
     @cached_property
     def row_range(self) -> RowRange:
-        """Rows of the words' deltas in the whole network; with `times` of one period."""
-        if self.times:
-            return RowRange(range(self.bias_words), range(self.bias_words, self.times), (Deadline(self.times, 0),))
+        """Rows of the words' deltas in the whole network; with a `period`, the rows of one period."""
+        if self.period:
+            return RowRange(range(self.bias_words), range(self.bias_words, self.period), (Deadline(self.period, 0),))
         first, last = self.stages.start, self.stages.stop
         biases, weights = (range(starts[first], starts[last]) for starts in (self.bias_starts, self.weight_starts))
         return RowRange(biases, weights, self._deadlines)

@@ -1,8 +1,7 @@
-"""Protocols of a model for zeroth-order steps: words of its perturbations, and outputs with offsets.
+"""Protocols of a model for zeroth-order steps.
 
-A step is independent of the network's form. The model's parameters are in words: a word is the group of parameters of
-one generator cycle. The model may be cut in two parts; it computes a part's outputs with offsets added to the
-parameters. A step never writes the parameters.
+The parameters form words: a word is the group of parameters of one generator cycle. A step computes outputs with an
+offset, delta ± eps z, added to each parameter, and never writes the parameters. The model may be cut in two parts.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ from ..nn.arithmetic.loss import Loss
 
 
 class PartWords(Protocol):
-    """Words of a part's perturbations.
+    """Words of a perturbation of a part.
 
     Attributes
     ----------
     words : int
-        Words of a perturbation: generator cycles.
+        Number of words: generator cycles of a perturbation.
     rows : array of int
-        Rows of its deltas in the whole model: one for each word, or fewer, shared periodically.
+        Delta rows of the words, numbered in the whole model: one for each word, or fewer, shared periodically.
     """
 
     @property
@@ -52,16 +51,16 @@ class PerturbedPart(PartWords, Protocol):
         Parameters
         ----------
         inputs : array of int, (samples, ...)
-            Samples, or outputs of the first part.
+            Samples; for the second part, outputs of the first part.
         offsets : array of int, (words, n)
-            In `offset_format`; parameter j of a word takes number ``j mod n``.
+            Offsets in `offset_format`; parameter j of a word takes number ``j mod n``.
         narrow : Narrower
             Counts clipped values.
 
         Returns
         -------
         array of int, (samples, ...)
-            Q8.16 for a model's last part.
+            Outputs; of the last part in Q8.16.
         """
         ...
 
@@ -76,8 +75,8 @@ class PerturbedModel(ModelWords, Protocol):
         """
         ...
 
-    def labels(self, loss: Loss) -> int:
-        """Number of labels of a sample.
+    def label_count(self, loss: Loss) -> int:
+        """Number of labels of a sample, as targets of the loss.
 
         Raises `UserError` if the loss does not fit the outputs.
         """

@@ -76,7 +76,7 @@ class NetworkModel:
             )
         return self._parts[cut]
 
-    def labels(self, loss: Loss) -> int:
+    def label_count(self, loss: Loss) -> int:
         stages = self.mapping.forward.network_stages
         return labels_of(loss, self.mapping.forward.name, stages[0].inputs, stages[-1].biases)
 
@@ -101,7 +101,7 @@ def check_cut(mapping: PerturbationMapping, cut: int) -> None:
     Raises `UserError` if the cut is out of range, a later stage reads an earlier output, or words share rows of deltas.
     """
     stages = len(mapping.forward.stages)
-    if cut and mapping.times:
+    if cut and mapping.period:
         raise UserError(f"cut = {cut}: where words share rows of deltas, a network is not cut")
     if 0 < cut < stages:
         after_cut(mapping.forward.network_stages, cut)

@@ -73,8 +73,8 @@ class Rows:
         Biases of a group.
     weight_rows : int
         Rows of each word of the weight memory, a power of two.
-    times : int
-        Folding period, one less than a power of two: word w has row ``w mod times``; 0 for a row for each word.
+    period : int
+        Folding period, one less than a power of two: word w has row ``w mod period``; 0 if each word has its own row.
     """
 
     whole: RowRange
@@ -84,7 +84,7 @@ class Rows:
     most_groups: int
     columns: int
     weight_rows: int = 1
-    times: int = 0
+    period: int = 0
 
     def __len__(self) -> int:
         return len(self.whole)
@@ -110,7 +110,7 @@ def delta_memory(rows: int, width: int, shared_rows: int = 0) -> MemoryShape:
 
 def offset_memories(rows: Rows, n: int, parts: int) -> tuple[MemoryShape, ...]:
     """Offsets of the weights of both sides, a memory for each part of a row; the last part may be narrower."""
-    width, words = -(-n // parts), rows.times or len(rows.whole.weights) // rows.weight_rows
+    width, words = -(-n // parts), rows.period or len(rows.whole.weights) // rows.weight_rows
     depth, last = 2 << (words - 1).bit_length(), n - (parts - 1) * width
     whole = parts if last == width else parts - 1
     shapes = [("offsets", width, whole), ("offsets, last part", last, parts - whole)]

@@ -15,13 +15,13 @@ class Fifo(wiring.Component):
     """First-in first-out buffer between two streams: a payload a cycle in and out, latency two cycles.
 
     The ports behave cycle by cycle like ``amaranth.lib.fifo.SyncFIFOBuffered(depth=depth + 1)``, as the unit bench
-    checks. Amaranth's FIFO compares counters for its flags and uses two carry chains for its level: more LUTs, often a
-    logic level more (``axi_read``: 123 LUTs instead of 120). Its memory accepts no ``ram_style``.
+    checks. Amaranth's FIFO compares counters for its flags and uses two carry chains for its level. That costs LUTs and
+    often a logic level (``axi_read``: 123 LUTs instead of 120). Its memory accepts no ``ram_style``.
 
-    LUT, FF and most logic levels of the FIFO alone:
+    LUT, FF, and largest number of logic levels, of the FIFO alone:
 
     ========  ========  =============  ==================
-    width     depth     this one       SyncFIFOBuffered
+    width     depth     `Fifo`         SyncFIFOBuffered
     ========  ========  =============  ==================
     128       4         84, 136, 1     85, 136, 2
     129       8         86, 140, 2     88, 140, 2
@@ -36,8 +36,8 @@ class Fifo(wiring.Component):
     Parameters
     ----------
     depth : int
-        Payloads in the memory, a power of two from 2; the output register holds one more. From 128 the memory is block
-        RAM.
+        Number of payloads in the memory, a power of two from 2; the output register holds one more. From 128 the memory
+        is block RAM.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Fifo(wiring.Component):
         planned = fifo_memory("FIFO", 1 << bits, Shape.cast(self._shape).width)
         m.submodules.memory = storage = ram(platform, planned, self._shape)
         write_port, read_port = storage.write_port(), storage.read_port()
-        # payloads in the memory, less one: the top bit alone means empty
+        # number of payloads in the memory, minus one: the top bit alone means empty
         level = Signal(bits + 1, init=(2 << bits) - 1)
         memory_empty = level[bits]
         write, read = Signal(), Signal()

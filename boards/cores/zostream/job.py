@@ -65,7 +65,7 @@ class StreamTrainer(ZerothOrderHost):
 
     @property
     def labels(self) -> int:
-        return self.words.labels("cross_entropy")
+        return self.words.label_count("cross_entropy")
 
     def load(self, images: StreamImages) -> Finished:
         """Load another network; all deltas become 0. An unsuitable network is a `UserError`."""

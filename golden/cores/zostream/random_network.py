@@ -148,7 +148,7 @@ def random_sentences(
 def sentences_of(images: StreamImages, lengths: Sequence[int], rng: np.random.Generator) -> tuple[Integers, Integers]:
     """Random sentences of the given lengths, (count, longest) padded with -1, and labels."""
     sentences = padded([rng.integers(0, _WORDS, length) for length in lengths])
-    return sentences, rng.integers(0, images.model.labels("cross_entropy"), len(lengths))
+    return sentences, rng.integers(0, images.model.label_count("cross_entropy"), len(lengths))
 
 
 def _perceptron(made: _Random, hidden: int) -> None:

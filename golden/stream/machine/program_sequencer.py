@@ -107,7 +107,7 @@ class ProgramSequencerSpec(Spec):
                         Field("first", NUMBER, doc="the first instruction to give"),
                         count,
                     ),
-                    doc="`run` = 0: load `count` beats. `run` = 1: give `count` instructions from `first` on, 0 for all."
+                    doc="`run` = 0: load `count` beats. `run` = 1: give `count` instructions from `first`, 0 for all."
                     " Accepted after the previous command.",
                 ),
                 "image": Stream(

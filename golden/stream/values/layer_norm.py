@@ -24,8 +24,8 @@ from ..functions import ROOT_TABLES
 from ..norms import LARGEST_HIDDEN, Q11_16, NormConstants
 from ..pwl_memory import FunctionMemory
 
-VALUES = BEAT // 4
-"""Factors or biases of each side a word: a beat's."""
+PARAMETERS_A_BEAT = BEAT // 4
+"""Factors or biases of a perturbation sign in a word of `parameters`."""
 FACTOR_BITS = 18
 MOST_SHIFT = Q6_12.fraction
 """Largest shift of a result: fraction bits below 16, as in an instruction."""
@@ -113,7 +113,7 @@ class LayerNormSpec(Spec):
         for features, rows, biased in zip(
             *(operations[name][:, 0].tolist() for name in ("features", "rows", "biased")), strict=True
         ):
-            width, vectors = -(-features // self.lanes), -(-features // VALUES)
+            width, vectors = -(-features // self.lanes), -(-features // PARAMETERS_A_BEAT)
             first = max(width + self.latency, 2 * vectors * (1 + biased) + 1 + self.values_latency)
             total += 1 + first + rows * width
         return total
@@ -135,7 +135,7 @@ class LayerNormSpec(Spec):
                 ),
                 "parameters": Stream(
                     "in",
-                    tuple(Field(name, Q8_16, VALUES) for name in ("plus", "minus")),
+                    tuple(Field(name, Q8_16, PARAMETERS_A_BEAT) for name in ("plus", "minus")),
                     doc="Of both sides: all biases in Q8.16 where there are some, then all factors, in the lower 18 "
                     "bits. A word takes two cycles.",
                 ),
@@ -186,7 +186,7 @@ class LayerNormSpec(Spec):
         columns = inputs["operation"]
         for number in range(len(columns["rows"])):
             op = {name: int(column[number, 0]) for name, column in columns.items()}
-            vectors, width = -(-op["features"] // VALUES), -(-op["features"] // self.lanes)
+            vectors, width = -(-op["features"] // PARAMETERS_A_BEAT), -(-op["features"] // self.lanes)
             end = read + vectors * (1 + op["biased"])
             rows = min(op["rows"], (len(rows_in["value"]) - first) // width)
             if end > len(parameters["plus"]) or not rows:
@@ -226,11 +226,11 @@ class LayerNormSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        groups, depth = self.lanes // VALUES, 2 << (self.words - 1).bit_length()
+        groups, depth = self.lanes // PARAMETERS_A_BEAT, 2 << (self.words - 1).bit_length()
         return (
             fifo_memory("rows", self.buffered, self.lanes * Q11_16.width),
-            MemoryShape("factors", depth, VALUES * FACTOR_BITS, groups),
-            MemoryShape("biases", depth, VALUES * Q8_16.width, groups),
+            MemoryShape("factors", depth, PARAMETERS_A_BEAT * FACTOR_BITS, groups),
+            MemoryShape("biases", depth, PARAMETERS_A_BEAT * Q8_16.width, groups),
             *self.table.memories("inverse roots", 1),
         )
 

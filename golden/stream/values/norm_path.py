@@ -15,7 +15,7 @@ from ..instruction import Instruction
 from ..memory.chunks import Chunk
 from ..norms import LARGEST_HIDDEN
 from .chunk_unit import ChunkUnitSpec, chunk_words, operations_of, place_words
-from .layer_norm import VALUES, LayerNormSpec
+from .layer_norm import PARAMETERS_A_BEAT, LayerNormSpec
 
 _SHARED = ("features", "centred", "biased", "factor", "factor_fraction", "least", "fraction", "result_shift")
 """Fields of an operation, passed on to `layer_norm`."""
@@ -106,7 +106,7 @@ class NormPathSpec(ChunkUnitSpec):
         operands_taken = parameters_taken = 0
         for op in operations_of(inputs["operation"]):
             rows, groups = 2 * op["rows"], -(-op["features"] // self.columns)
-            vectors = -(-op["features"] // VALUES) * (1 + op["biased"])
+            vectors = -(-op["features"] // PARAMETERS_A_BEAT) * (1 + op["biased"])
             operands = inputs["operands"]["value"][operands_taken : operands_taken + rows * groups]
             parameters = {
                 name: column[parameters_taken : parameters_taken + vectors]

@@ -11,7 +11,7 @@ from ....golden.cores.zostream.registers import PROGRAM
 from ....golden.cores.zostream.zostream import MOST_FEATURES, MOST_KEPT
 from ....golden.stream.instruction import ROW_BITS, Kind
 from ....golden.stream.machine.limits import Reason
-from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
+from ....golden.stream.machine.program_sequencer import HEADER_FIELDS, ProgramSequencerSpec
 from ...ports import layout
 from ...probe import probe
 
@@ -80,7 +80,7 @@ class ProgramLoader(wiring.Component):
                 **dict.fromkeys(("load", "run", "behind", "before"), In(1)),
                 "beats": In(BEAT_COUNT_BITS),
                 **dict.fromkeys(("loaded", "valid"), Out(1)),
-                **{name: Out(COUNTS[name]) for name in header if name != "behind"},
+                **{name: Out(HEADER_FIELDS[name]) for name in header if name != "behind"},
                 **dict.fromkeys(("cut", "split", "pooled"), Out(1)),
                 **dict.fromkeys(("first_rows", "rows"), Out(range(times + 1))),
                 **dict.fromkeys(("token_beats", "logit_beats", "kept_beats"), Out(BEAT_COUNT_BITS)),
@@ -92,7 +92,7 @@ class ProgramLoader(wiring.Component):
                 "kept_buffer": Out(ROW_BITS + 1),
                 "failed": Out(1),
                 "error": Out(max(errors).bit_length()),
-                "number": Out(COUNTS["operations"]),
+                "number": Out(HEADER_FIELDS["operations"]),
                 "command": Out(streams["command"]),
                 "status": In(streams["status"]),
                 "o": In(streams["o"]),
@@ -107,9 +107,9 @@ class ProgramLoader(wiring.Component):
         looks, refused = Signal(), Signal(reset_less=True)
         # words after the cut, instructions before the cut, remaining instructions of the pass
         behind, first_part, remaining = (
-            Signal(COUNTS["behind"]),
-            Signal(COUNTS["operations"]),
-            Signal(COUNTS["operations"]),
+            Signal(HEADER_FIELDS["behind"]),
+            Signal(HEADER_FIELDS["operations"]),
+            Signal(HEADER_FIELDS["operations"]),
         )
         words = {name: behind if name == "behind" else getattr(self, name) for name in self._header}
         with m.If(self.instruction.valid & self.instruction.ready):

@@ -6,13 +6,14 @@ from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.axi.bus import ADDRESS_BITS, BEAT_COUNT_BITS
-from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
+from ....golden.stream.machine.program_sequencer import HEADER_FIELDS, ProgramSequencerSpec
 from ....golden.stream.memory.chunks import ChunkLayout
 from ....golden.stream.norms import Q11_16
 from ....golden.stream.weights.word_offsets import WordOffsetsSpec
 from ....golden.zo.coefficient import COEFFICIENT
 from ...axi.memory_port import BEATS, ReadPort
 from ...ports import layout, shape
+from ..memory.chunk_line import chunk_layout
 
 CLIPPED_BITS = 32
 """Bits of the count of clipped values."""
@@ -20,11 +21,6 @@ OPERATION_BITS = 16
 """Bits of an instruction's number."""
 REQUEST = ("factor", "word", "count", "fraction", "wide", "table")
 """Fields of a request for offsets, a subset of the command of `word_offsets`."""
-
-
-def chunk_layout(chunks: ChunkLayout) -> data.StructLayout:
-    """Layout of a chunk's address: ``wide``, ``address``, ``part``."""
-    return data.StructLayout({"wide": 1, "address": shape(chunks.address), "part": shape(chunks.part)})
 
 
 def chunk_values(chunks: ChunkLayout) -> data.StructLayout:
@@ -98,7 +94,7 @@ class EnginePort(wiring.Signature):
             {
                 **dict.fromkeys(("load", "start"), Out(1)),
                 **dict.fromkeys(("rows", "sentences", "longest"), Out(count)),
-                **{name: Out(COUNTS[name]) for name in ("capacity", "features", "inputs")},
+                **{name: Out(HEADER_FIELDS[name]) for name in ("capacity", "features", "inputs")},
                 **dict.fromkeys(("kept", "alike"), Out(1)),
                 "row_beats": Out(BEAT_COUNT_BITS),
                 "amount": Out(shape(COEFFICIENT)),

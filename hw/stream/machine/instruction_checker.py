@@ -7,7 +7,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.stream.machine.limits import Counts, Derived, LimitCheck, Limits, Reason, factors
-from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
+from ....golden.stream.machine.program_sequencer import HEADER_FIELDS, ProgramSequencerSpec
 from ...ports import layout
 from ...primitives.pipeline import delayed
 from ...primitives.registers import register
@@ -40,7 +40,7 @@ class InstructionChecker(wiring.Component):
     def __init__(self, spec: ProgramSequencerSpec) -> None:
         self.spec = spec
         ports = {"instruction": In(layout(spec.streams()["o"]))}
-        ports |= {name: In(unsigned(COUNTS[name])) for name in CHECKED}
+        ports |= {name: In(unsigned(HEADER_FIELDS[name])) for name in CHECKED}
         super().__init__(ports | {"begins": In(1), "ends": Out(1), "reason": Out(Reason)})
 
     def elaborate(self, platform: object) -> Module:

@@ -9,7 +9,7 @@ from ....golden.axi.bus import BEAT
 from ....golden.stream.instruction import INSTRUCTION_BEATS
 from ....golden.stream.machine.limits import Reason
 from ....golden.stream.machine.program import HEADER_BEATS, MAGIC, VERSION
-from ....golden.stream.machine.program_sequencer import COUNTS, ProgramSequencerSpec
+from ....golden.stream.machine.program_sequencer import HEADER_FIELDS, ProgramSequencerSpec
 from ...ports import layout, members
 from ...primitives.ram import ram
 from ...probe import probe
@@ -65,7 +65,7 @@ class ProgramSequencer(wiring.Component):
         m.d.comb += [
             status.reason.eq(reason),
             status.place.eq(Mux(_has_place(reason), index, 0)),
-            *(getattr(status, name).eq(Mux(loaded, getattr(fields, name), 0)) for name in COUNTS),
+            *(getattr(status, name).eq(Mux(loaded, getattr(fields, name), 0)) for name in HEADER_FIELDS),
             Value.cast(self.o.payload).eq(packed),
         ]
         with m.FSM() as fsm:

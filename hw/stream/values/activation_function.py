@@ -18,7 +18,7 @@ from ..pwl import PiecewiseLinear
 
 
 class ActivationFunction(wiring.Component):
-    """Apply one of the activation functions to a word of lanes a cycle, `spec.latency` (12) cycles later.
+    """Apply a word's activation function to its lanes: a word per cycle, `spec.latency` (12) cycles later.
 
     All stages stall while the last stage is full and not accepted.
     """
@@ -46,7 +46,7 @@ class ActivationFunction(wiring.Component):
         valid = Signal(spec.latency)
         m.d.comb += self.o.valid.eq(pipeline.place_flag("input", self.i.valid, valid).at("output"))
         probe(self, valid=valid)
-        # shift left first, so that the rounding position is fixed
+        # a left shift before rounding, so that the rounding position is fixed
         left_shift = pipeline.place("input", ~word.output_shift, "left", reset_less=True).at("difference")
         whole, plain = Signal(), Signal()
         m.d.comb += [whole.eq(word.kind == KINDS.index("none")), plain.eq(1)]
@@ -101,18 +101,18 @@ class ActivationFunction(wiring.Component):
 
 
 class Flags(NamedTuple):
-    """Settings derived from a word's kind and shifts, each at the stage that reads it.
+    """Controls from a word's kind and shifts, each at the stage that reads it.
 
     Parameters
     ----------
     whole : Value
-        No function: negative values pass. At "aligned".
+        Kind "none": negative values pass too. At "aligned".
     plain : Value
-        Nothing is subtracted. At "magnitude".
+        No table lookup: nothing is subtracted from the ReLU. At "magnitude".
     function : Value
-        Number of the table's function. At "magnitude".
+        Index of the function in the table. At "magnitude".
     left : Value
-        Left shift. At "difference".
+        Left shift to the fixed rounding position. At "difference".
     """
 
     whole: Value

@@ -23,12 +23,12 @@ from .walks import Issue, Walk, WalkControl, WalkRange, WalkRegisters
 
 
 class DeltaMemory(wiring.Component):
-    """Store the deltas of every word; update them, or derive offsets: ``delta + k number``.
+    """Store the deltas of all words; update them, or compute offsets: ``delta + k number``.
 
-    The n numbers of a word are processed in parts, one a cycle; an update takes `parts` cycles a word. With several
-    parts, plus and minus offsets of a weight word are computed together, in the same time. Offsets of biases, and of
-    all words with one part, are computed plus first, then minus. After each sign of a bias word the sequence pauses,
-    until the offsets are spread over the groups.
+    The n numbers of a word are processed in parts, one part a cycle; an update takes `parts` cycles a word. With
+    several parts, a weight word's plus and minus offsets are computed together, also in `parts` cycles. A bias word,
+    and with one part any word, takes first plus, then minus. After each sign of a bias word the walk pauses until
+    `OffsetMemory` has written the offsets of all its groups.
 
     Parameters
     ----------
@@ -41,30 +41,30 @@ class DeltaMemory(wiring.Component):
     ----------
     control : In, `WalkControl`
     word_done : Out, 1
-        Last use of the generator's word: the generator must advance.
+        The generator's word is used for the last time: the generator must advance.
     valid : In, 1
         The generator offers a word; walks with numbers wait for it.
     replay : Out, 1
-        With `word_done`: return to the mark, as the same perturbation follows again.
+        With `word_done`: the generator must return to the mark; the same perturbation is used again.
     mark : Out, 1
         With `word_done`: the next word begins the next sequence of walks.
     part : Out, range(parts)
-        Part of the generator's word in use.
+        Part of the generator's word that the walk uses.
     numbers : In, array of numbers
         Numbers of the part, `PerturbationNumbers.latency` cycles later.
     offsets : Out, `OffsetRow`
         Offsets of a part of a word.
     load, loaded, save, begin_save, saved
-        As in `DeltaRows`, only without a walk in progress.
+        As in `DeltaRows`; must not be used during a walk.
     written : Out, 1
-        Deltas change in this cycle: part `written_part` of word `written_word` becomes `written_row`.
+        In this cycle `written_row` is written to part `written_part` of word `written_word`.
     written_word : Out, range(rows)
     written_part : Out, range(parts)
     written_row : Out, array of deltas
     clipped : Out, unsigned
         Number of clipped offsets, a few cycles late.
     shared : In, only if given
-        Rows of another component in the delta memory; unused while deltas are loaded or updated.
+        Port of another component on the delta memory; must not be used while deltas are loaded or updated.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class DeltaMemory(wiring.Component):
 
     @property
     def _stored_cycles(self) -> int:
-        """Cycles from the issue of a part to its last offsets; minus offsets computed alongside are a cycle late."""
+        """Cycles from the issue of a part to its last offsets; with several parts, minus offsets are a cycle late."""
         return self._depth + (self.parts > 1)
 
     @property
@@ -141,7 +141,7 @@ class DeltaMemory(wiring.Component):
         ]
 
     def _generator_use(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
-        """Registers of the walk's use of the generator; stable, as a walk begins a few cycles after its start."""
+        """Registers that say how the walk uses the generator; stable before the walk's first word."""
         sides, update = issue.walk == Walk.SIDES, issue.walk == Walk.UPDATE
         m.d.sync += [
             registers.uses_numbers.eq(sides | update),
@@ -153,7 +153,7 @@ class DeltaMemory(wiring.Component):
     def _advance(self, m: Module, issue: Issue, registers: WalkRegisters) -> None:
         """Go to the next word, in the current condition.
 
-        The word after it is prepared ahead of time, as `is_last` starts long paths.
+        Timing: `is_last` starts long paths, so it is a register, and the word after the next is computed ahead.
         """
         following, bounds = registers.next_word, registers.bounds
         m.d.sync += [
@@ -196,7 +196,7 @@ class DeltaMemory(wiring.Component):
                 m.d.comb += issue.valid.eq(1)
                 m.d.sync += part.eq(Mux(last_part, 0, part + 1))
                 with m.If(last_part):
-                    # the biases of a word are spread over its groups, a group a cycle
+                    # `OffsetMemory` writes a group of biases a cycle
                     cycles = _spread_cycles(m, self.rows, issue.word)
                     m.d.sync += [issue.side.eq(sides & ~issue.side & ~issue.both_sides), spread_left.eq(cycles)]
                     m.d.sync += registers.is_spreading.eq(issue.makes_offsets & (cycles != 0))
@@ -207,7 +207,7 @@ class DeltaMemory(wiring.Component):
                         self._end_words(m, registers)
 
     def _end_words(self, m: Module, registers: WalkRegisters) -> None:
-        """End the walk with its last word, or first skip the gap, unless the generator returns to the mark."""
+        """After the last word, end the walk, or first skip the gap if the generator does not return to the mark."""
         m.d.comb += [
             self.replay.eq(registers.returns),
             self.mark.eq(registers.marks & ~registers.skips),
@@ -258,7 +258,7 @@ class DeltaMemory(wiring.Component):
 
         for j in range(self.width):
             product = Signal(signed(COEFFICIENT.width + self.format.width), name=f"product{j}", reset_less=True)
-            # the sum of an offset is exact, an update wraps
+            # exact for offsets; an update keeps the low bits, so it wraps
             total = Signal(signed(DELTA.width + 2), name=f"total{j}", reset_less=True)
             m.d.sync += [product.eq(self.numbers[j] * factor), total.eq(product + deltas[j])]
             m.d.comb += [

@@ -11,11 +11,11 @@ from ...primitives.ram import ram
 from .perturbation_numbers import PerturbationNumbers
 
 FOLDED_READ = 3
-"""Cycles from a weight word's number to its offsets, if words share rows."""
+"""Cycles from the address `offsets.weight` to the offsets, if words share rows."""
 
 
 class MinusOffsets(wiring.Signature):
-    """Minus offsets of a part of a word, one cycle after the plus offsets.
+    """Minus offsets of a part of a word, one cycle later than the plus offsets.
 
     Attributes
     ----------
@@ -41,14 +41,14 @@ class OffsetRow(wiring.Signature):
     ----------
     valid : Out, 1
     word : Out, range(rows)
-        Number of the row; biases come first.
+        Address of the word's delta row; biases come first.
     part : Out, range(parts)
         Number of the part.
     side : Out, 1
         0 for plus, 1 for minus.
     numbers : Out, array of width Q4.12
     minus : Out, `MinusOffsets`, only with several parts
-        Minus offsets that follow a row's plus offsets.
+        Minus offsets of the same part.
     """
 
     def __init__(self, rows: int, parts: int, width: int) -> None:
@@ -65,10 +65,10 @@ class OffsetRow(wiring.Signature):
 
 
 class OffsetMemory(wiring.Component):
-    """Store offset rows by word and sign; bias offsets are spread over the groups of their word.
+    """Store offsets of both perturbation signs: of weights by row, of biases by group of output channels.
 
-    If words share rows (`Rows.times`), word w uses row w mod times, rotated: number j of the word is number
-    (j + w - w mod times) mod n of the row.
+    If words share rows, with p = `Rows.period`, word w uses row r = w mod p, rotated: number j of the word is number (j
+    + w - r) mod n of the row.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class OffsetMemory(wiring.Component):
     Attributes
     ----------
     row : In, `OffsetRow`
-        Offsets to store, all parts of a sign in sequence. After the last part of a bias word, the next row comes at
-        least as many cycles later as the word has groups, `Rows.bias_groups`.
+        Offsets to store, all parts of a sign in sequence. After the last part of a row for g groups of biases
+        (`Rows.bias_groups`), the next row comes at least g cycles later.
     offsets : In, `Offsets`
         The forward engine's addresses and signs, and the offsets read.
     """
@@ -92,61 +92,61 @@ class OffsetMemory(wiring.Component):
 
     @staticmethod
     def read_latency(rows: Rows) -> int:
-        """Cycles from a weight word's number to its offsets."""
-        return FOLDED_READ if rows.times else 1
+        """Cycles from the address `offsets.weight` to the offsets."""
+        return FOLDED_READ if rows.period else 1
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
         row, rows, bias_words = self.row, self.rows, len(self.rows.whole.biases)
         of_biases = row.word < bias_words
-        within, folded = exact_log2(rows.weight_rows), rows.times > 0
-        address = Signal(range(rows.times or len(rows.whole.weights) // rows.weight_rows))
-        word = Signal(len(address) + within)
-        read, turn = self._folded(m) if folded else (self.offsets.weight, None)
-        # shared rows: weights also use the biases' rows
-        m.d.comb += [word.eq(row.word if folded else row.word - bias_words), address.eq(word[within:])]
+        bank_bits, folded = exact_log2(rows.weight_rows), rows.period > 0
+        address = Signal(range(rows.period or len(rows.whole.weights) // rows.weight_rows))
+        weight_row = Signal(len(address) + bank_bits)
+        read, rotation = self._folded(m) if folded else (self.offsets.weight, None)
+        # with shared rows, weights also use the rows of bias words, so every row is stored
+        m.d.comb += [weight_row.eq(row.word if folded else row.word - bias_words), address.eq(weight_row[bank_bits:])]
         weights_row = row.valid if folded else row.valid & ~of_biases
-        address_before = Signal.like(address, reset_less=True)
-        m.d.sync += address_before.eq(address)
-        words_read = []
+        previous_address = Signal.like(address, reset_less=True)
+        m.d.sync += previous_address.eq(address)
+        read_parts = []
         memories = offset_memories(rows, self.n, self.parts)
-        for cycle in range(rows.weight_rows):
-            chosen = weights_row & (word[:within] == cycle)
+        for bank in range(rows.weight_rows):
+            chosen = weights_row & (weight_row[:bank_bits] == bank)
             for part in range(self.parts):
                 weights = ram(platform, memories[0 if part < self.parts - 1 else -1])
-                m.submodules[f"weights{cycle}_{part}"] = weights
-                into, port = weights.write_port(), weights.read_port()
+                m.submodules[f"weights{bank}_{part}"] = weights
+                write_port, read_port = weights.write_port(), weights.read_port()
                 stores = chosen & (row.part == part)
                 write, store_address, values = stores, Cat(address, row.side), Value.cast(row.numbers)
                 if self.parts > 1:
-                    # minus offsets are written a cycle late, in parallel with the next part's plus offsets
-                    follows = Signal(name=f"follows{cycle}_{part}")
+                    # minus offsets are written a cycle late, while another memory takes the next part's plus offsets
+                    follows = Signal(name=f"follows{bank}_{part}")
                     m.d.sync += follows.eq(stores & row.minus.follow)
-                    write, store_address = stores | follows, Mux(follows, Cat(address_before, 1), store_address)
+                    write, store_address = stores | follows, Mux(follows, Cat(previous_address, 1), store_address)
                     values = Mux(follows, Value.cast(row.minus.numbers), values)
                 m.d.comb += [
-                    into.en.eq(write),
-                    into.addr.eq(store_address),
-                    into.data.eq(values),
-                    port.addr.eq(Cat(read, self.offsets.side)),
+                    write_port.en.eq(write),
+                    write_port.addr.eq(store_address),
+                    write_port.data.eq(values),
+                    read_port.addr.eq(Cat(read, self.offsets.side)),
                 ]
-                words_read.append(port.data)
-        numbers = Cat(words_read)
-        if turn is not None:
-            numbers = _turned([numbers.word_select(j, PARAMETER.width) for j in range(self.n)], turn)
+                read_parts.append(read_port.data)
+        numbers = Cat(read_parts)
+        if rotation is not None:
+            numbers = _rotated([numbers.word_select(j, PARAMETER.width) for j in range(self.n)], rotation)
         m.d.comb += Value.cast(self.offsets.numbers).eq(numbers)
         self._biases(m, platform, row.valid & of_biases)
         return m
 
     def _folded(self, m: Module) -> tuple[Value, Value]:
-        """Row of a weight word, two cycles later, and the rotation of its numbers, three cycles later.
+        """Row of the word at `offsets.weight`, two cycles later, and the rotation of its numbers, three cycles later.
 
-        `times` is 2**b - 1, so the remainder of a number is the sum of its digits in base 2**b.
+        Modulo the period, 2**b - 1, a word's number equals the sum of its two digits in base 2**b.
         """
-        times, words = self.rows.times, self.rows.words
-        bits = times.bit_length()
+        period, words = self.rows.period, self.rows.words
+        bits = period.bit_length()
         word, total = Signal(range(words), reset_less=True), Signal(bits + 1, reset_less=True)
-        high, turn = Signal(range((words >> bits) + 1), reset_less=True), Signal(range(self.n), reset_less=True)
+        high, rotation = Signal(range((words >> bits) + 1), reset_less=True), Signal(range(self.n), reset_less=True)
         wraps, row = Signal(), Signal(bits)
         m.d.sync += [
             word.eq(self.offsets.weight + len(self.rows.whole.biases)),
@@ -154,49 +154,49 @@ class OffsetMemory(wiring.Component):
             high.eq(word[bits:]),
         ]
         m.d.comb += [wraps.eq(total[-1] | total[:bits].all()), row.eq(total[:bits] + wraps)]
-        turns = [times * quotient % self.n for quotient in range((words >> bits) + 2)]
+        rotations = [period * quotient % self.n for quotient in range((words >> bits) + 2)]
         with m.Switch(high + wraps):
-            for quotient, value in enumerate(turns):
+            for quotient, value in enumerate(rotations):
                 with m.Case(quotient):
-                    m.d.sync += turn.eq(value)
-        return row, turn
+                    m.d.sync += rotation.eq(value)
+        return row, rotation
 
     def _biases(self, m: Module, platform: object, store: Value) -> None:
-        """Write the bias offsets of a word's groups in sequence; group g starts at number ``g columns``."""
+        """Write a row's bias offsets, a group a cycle: group i of the row begins at number ``i columns`` of the row."""
         row, columns = self.row, self.rows.columns
         group = Signal(range(self.rows.groups), reset_less=True)
         planned = bias_offset_memory(self.rows)
         m.submodules.biases = biases = ram(platform, planned, data.ArrayLayout(PARAMETER, columns))
-        into, port = biases.write_port(), biases.read_port()
-        turning = [Signal(PARAMETER, name=f"turning{j}", reset_less=True) for j in range(self.n)]
+        write_port, read_port = biases.write_port(), biases.read_port()
+        rotating = [Signal(PARAMETER, name=f"rotating{j}", reset_less=True) for j in range(self.n)]
         side, busy = Signal(reset_less=True), Signal()
-        left_groups = Signal(range(self.rows.most_groups), reset_less=True)
+        groups_left = Signal(range(self.rows.most_groups), reset_less=True)
         m.d.comb += [
-            into.en.eq(busy),
-            into.addr.eq(Cat(group, side)),
-            *(into.data[column].eq(turning[column % self.n]) for column in range(columns)),
-            port.addr.eq(Cat(self.offsets.bias, self.offsets.bias_side)),
-            self.offsets.biases.eq(port.data),
+            write_port.en.eq(busy),
+            write_port.addr.eq(Cat(group, side)),
+            *(write_port.data[column].eq(rotating[column % self.n]) for column in range(columns)),
+            read_port.addr.eq(Cat(self.offsets.bias, self.offsets.bias_side)),
+            self.offsets.biases.eq(read_port.data),
         ]
         with m.If(busy):
-            m.d.sync += [group.eq(group + 1), left_groups.eq(left_groups - 1)]
-            m.d.sync += [turning[j].eq(turning[(j + columns) % self.n]) for j in range(self.n)]
-            with m.If(left_groups == 0):
+            m.d.sync += [group.eq(group + 1), groups_left.eq(groups_left - 1)]
+            m.d.sync += [rotating[j].eq(rotating[(j + columns) % self.n]) for j in range(self.n)]
+            with m.If(groups_left == 0):
                 m.d.sync += busy.eq(0)
         with m.If(store):
             m.d.sync += [busy.eq(row.part == self.parts - 1), side.eq(row.side)]
             with m.Switch(row.word):
                 for number, (first, groups) in enumerate(self.rows.bias_groups):
                     with m.Case(number):
-                        m.d.sync += [group.eq(first), left_groups.eq(groups - 1)]
-            for j, number in enumerate(turning):
+                        m.d.sync += [group.eq(first), groups_left.eq(groups - 1)]
+            for j, number in enumerate(rotating):
                 part, element = divmod(j, self.width)
                 with m.If(row.part == part):
                     m.d.sync += number.eq(row.numbers[element])
 
 
-def _turned(numbers: list[Value], turn: Value) -> Value:
-    """Numbers rotated left by `turn`."""
-    for step, bit in enumerate(turn):
+def _rotated(numbers: list[Value], rotation: Value) -> Value:
+    """Numbers rotated left by `rotation` places."""
+    for step, bit in enumerate(rotation):
         numbers = [Mux(bit, numbers[(j + (1 << step)) % len(numbers)], number) for j, number in enumerate(numbers)]
     return Cat(numbers)

@@ -14,13 +14,13 @@ from ...primitives.fifo import Fifo
 from .order_list import LABEL_BITS, OrderJob, OrderList, OrderPlace
 
 LABELS_AHEAD = 4
-"""Labels queued: samples fetched and not yet done."""
+"""Maximum number of labels in the queue: samples fetched and not yet done."""
 
 
 class StepScheduler(OrderList):
     """Deliver each step, then fetch its samples and deliver their labels, once or repeatedly.
 
-    An entry takes five cycles, one cycle per bit of its index, and the transfer of its sample.
+    A sample takes five cycles, a cycle per bit of its index, and the transfer of its beats.
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ class StepScheduler(OrderList):
     job, order_read, step, fault
         See `OrderList`.
     sample_command : Out stream of `command`
-        Read commands of samples; their beats go elsewhere.
+        Read commands of samples; the beats bypass the scheduler.
     room : In, 1
-        Space for a sample.
+        The sample memory has space for a sample.
     begin : Out, 1
         A sample's read command was accepted in the previous cycle; one cycle.
     done : In, 1
@@ -52,13 +52,13 @@ class StepScheduler(OrderList):
         sample = {"sample_command": Out(command(address)), "room": In(1), "begin": Out(1), "done": In(1)}
         super().__init__(OrderJob(address), errors, address, sample, {"label": Out(stream.Signature(LABEL_BITS))})
         self._labels, samples = Fifo(LABEL_BITS, LABELS_AHEAD), beat_number(self.job.samples)
-        # serial multiplication: beat of the sample, shifted sample size, remaining index bits
+        # serial multiplication of index and sample size: beat of the sample, shifted size, remaining index bits
         self._sample = Signal.like(samples, name="sample", reset_less=True)
         self._stride = Signal.like(samples, name="stride", reset_less=True)
         self._index = Signal(LABEL_BIT, name="index", reset_less=True)
 
     def label_limit(self) -> int:
-        """Labels of the network."""
+        """Number of valid labels."""
         return self.labels
 
     def begin_samples(self, m: Module, order: OrderPlace) -> None:
@@ -70,7 +70,7 @@ class StepScheduler(OrderList):
             self.sample_command.payload.address.eq(byte_address(self._sample)),
             self.sample_command.payload.beats.eq(self.sample_beats),
         ]
-        # registered, to keep the arbiter's ready out of the sample's start
+        # timing: the arbiter's `ready` settles late in the cycle, so `begin` is registered
         m.d.sync += self.begin.eq(self._fetches)
 
     @property
@@ -83,7 +83,7 @@ class StepScheduler(OrderList):
         m.d.sync += self._stride.eq(self.sample_beats)
 
     def take_sample(self, m: Module, order: OrderPlace) -> None:
-        """Compute a sample's address, an index bit a cycle, without a DSP."""
+        """Compute a sample's address, a bit of the index per cycle, without a DSP."""
         index, stride = self._index, self._stride
         self.fail(m, order, order.bad_index, "BAD_INDEX")
         self.fail(m, order, ~order.bad_index & order.bad_label, "BAD_LABEL")
@@ -93,7 +93,7 @@ class StepScheduler(OrderList):
             m.next = "FETCH"
 
     def sample_states(self, m: Module, order: OrderPlace) -> None:
-        """Request a sample, deliver the label, and await the beats."""
+        """Request a sample, deliver its label, and wait for its beats."""
         labels, fetches = self._labels, self._fetches
         with m.State("FETCH"):
             m.d.sync += self.sample_command.valid.eq(self.room & labels.i.ready & ~fetches)

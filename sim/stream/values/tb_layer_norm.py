@@ -10,7 +10,7 @@ import numpy as np
 from ....golden.block import Words, joined
 from ....golden.fixed import Q8_16, Integers
 from ....golden.stream.norms import Q11_16, Norm
-from ....golden.stream.values.layer_norm import FACTOR_BITS, VALUES, LayerNormSpec
+from ....golden.stream.values.layer_norm import FACTOR_BITS, PARAMETERS_A_BEAT, LayerNormSpec
 from ...phase import Phase
 from ...stimulus import two_jobs, whole_job
 
@@ -62,10 +62,10 @@ def operation(
     words = {"value": value.reshape(-1, spec.lanes), "side": side}
     if spec.tag:
         words["tag"] = rng.integers(0, 1 << spec.tag, (rows * width, 1))
-    count = -(-features // VALUES) * VALUES
+    count = -(-features // PARAMETERS_A_BEAT) * PARAMETERS_A_BEAT
     vectors = [np.stack([_biases(rng, count, fraction) for _ in range(2)])] * biased
     vectors.append(np.stack([_factors(rng, count) for _ in range(2)]))
-    plus, minus = np.concatenate([vector.reshape(2, -1, VALUES) for vector in vectors], axis=1)
+    plus, minus = np.concatenate([vector.reshape(2, -1, PARAMETERS_A_BEAT) for vector in vectors], axis=1)
     return {
         "operation": {name: np.array([[number]]) for name, number in fields.items()},
         "parameters": {"plus": plus, "minus": minus},

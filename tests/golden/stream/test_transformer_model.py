@@ -255,4 +255,4 @@ def test_networks_without_a_pooling_are_refused():
     made, drawn = TransformerBuilder("own", 8), Drawn(1)
     made.linear("head", INPUTS, drawn.weight(3, 8))
     with pytest.raises(UserError, match="own gives outputs for each token"):
-        integer_model(made.finish()).labels("cross_entropy")
+        integer_model(made.finish()).label_count("cross_entropy")

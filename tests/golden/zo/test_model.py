@@ -66,7 +66,7 @@ class Maps:
             Part(self.maps[1:], np.arange(between, self.all_rows)),
         ]
 
-    def labels(self, loss):
+    def label_count(self, loss):
         assert loss == "cross_entropy"
         return self.classes
 

@@ -44,8 +44,8 @@ def test_parts_of_each_cut_are_all_rows():
 
 
 def test_a_fold_has_rows_for_several_words():
-    rows = PerturbationMapping(FORWARD, times=15).delta_rows
-    assert (len(rows), rows.times) == (15, 15)
+    rows = PerturbationMapping(FORWARD, period=15).delta_rows
+    assert (len(rows), rows.period) == (15, 15)
     assert rows.words == PerturbationMapping(FORWARD).words > 15
     assert rows.whole.words_before_pass(2) == rows.whole.words_before_pass(4) == 15
 

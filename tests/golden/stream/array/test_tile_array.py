@@ -5,7 +5,7 @@ import pytest
 
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q8_16
-from fabtune.golden.stream.array.tile_array import LARGEST_LANES, Q4_14, SUM, TileArraySpec
+from fabtune.golden.stream.array.tile_array import LANES_LIMIT, Q4_14, SUM, TileArraySpec
 
 
 def sums(spec, tiles, rows, swap, words=100):
@@ -29,11 +29,11 @@ def test_each_row_is_multiplied_by_its_tile():
 
 
 def test_the_largest_sum_fits():
-    lanes = LARGEST_LANES - 2
+    lanes = LANES_LIMIT - 2
     spec = TileArraySpec(lanes=lanes, columns=1)
     (found,) = sums(spec, np.full((lanes, 1), Q4_14.minimum), np.full((1, lanes), Q8_16.minimum), [1])
     assert found == [lanes << 40]
-    assert found[0] <= SUM.maximum < LARGEST_LANES << 40
+    assert found[0] <= SUM.maximum < LANES_LIMIT << 40
 
 
 def test_a_first_row_without_a_tile():
