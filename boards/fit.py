@@ -10,7 +10,7 @@ from typing import Any
 from ..golden.cores.core import CoreSpec
 from ..golden.cores.fit import remedies
 from ..golden.errors import UserError
-from .board import Board
+from .board import BOARDS, Board
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,11 @@ class BoardFit:
             tried = [name for name, changes in self.spec.smaller().items() if changes]
             advice = f"no smaller {', '.join(tried)} makes it fit: take a smaller network"
         return f"does not fit on the {self.board.name}: it needs {', '.join(counts)}; {advice}"
+
+
+def fits_on_boards(spec: CoreSpec) -> dict[str, BoardFit]:
+    """Fit of a core on each board."""
+    return {name: BoardFit(spec, board) for name, board in BOARDS.items()}
 
 
 def _options(changes: Mapping[str, Any]) -> str:

@@ -22,7 +22,7 @@ from .heartbeat import doing
 SECTIONS = {
     "Hardware blocks": ("list", "emit", "package", "images", "verify", "prove", "mutate"),
     "Size, time and power": ("estimate", "utilisation", "compare", "activity", "roofline", "sweep"),
-    "Fine-tuning": ("import", "tune", "evaluate", "export", "delta", "federate", "cost"),
+    "Fine-tuning": ("which", "import", "tune", "evaluate", "export", "delta", "federate", "cost"),
     "Results": ("demo", "table"),
     "Installation": ("doctor",),
 }

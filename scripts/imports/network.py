@@ -11,7 +11,8 @@ import numpy as np
 
 from ...boards.board import BOARDS
 from ...boards.estimate.estimate import estimate_spec
-from ...boards.fit import BoardFit
+from ...boards.fit import fits_on_boards
+from ...golden.axi.bus import BEAT
 from ...golden.cores.core import CoreFit
 from ...golden.datasets.npz import inputs_of
 from ...golden.errors import UserError
@@ -60,9 +61,8 @@ def run(request: ImportRequest) -> dict[str, Any]:
     parameters = folded(network, module)
     of_samples = samples_advice([] if samples is None else [samples], request.scale)
     clipped, ranges = dynamic_range(network, module, parameters, samples)
-    byte_inputs = len(network.input_shape) == 3 if samples is None else samples.inputs.dtype == np.uint8
-    fits = [fit for kind in CORES.values() for fit in kind.fits(network, byte_inputs)]
-    cores = [_core(network, fit, f"{fit.core}:{fit.preset}" in request.estimate) for fit in fits]
+    byte_inputs = has_byte_inputs(network) if samples is None else samples.inputs.dtype == np.uint8
+    cores = core_facts(network, byte_inputs, request.estimate)
     weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
     stages = [
         _stage(number, module.titles[index], stage, span)
@@ -121,17 +121,34 @@ def _behind(stage: Stage) -> Iterator[str]:
         yield f"{'max' if isinstance(stage.pool, MaxPool) else 'average'} {by(stage.pool.size)}{padded}"
 
 
+def has_byte_inputs(network: Network) -> bool:
+    """Whether a network's samples are taken for bytes where no data says it: images are."""
+    return len(network.input_shape) == 3
+
+
+def core_facts(network: Network, byte_inputs: bool, estimate: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """Fit of a network on each preset of each core; for ``byte_inputs`` see `CoreSpec.fits`.
+
+    ``core``, ``preset`` and ``refusal``; without a refusal the array, cycles, what is tuned, and needs on all boards.
+    For ``estimate`` see `ImportRequest`.
+    """
+    fits = [fit for kind in CORES.values() for fit in kind.fits(network, byte_inputs)]
+    return [_core(network, fit, f"{fit.core}:{fit.preset}" in estimate) for fit in fits]
+
+
 def _core(network: Network, fit: CoreFit, estimate: bool) -> dict[str, Any]:
     """Fit of a network on a preset of a core, with estimated resources on both boards if requested."""
     facts: dict[str, Any] = {"core": fit.core, "preset": fit.preset, "refusal": fit.refusal}
     if fit.spec is None or fit.forward is None:
         return facts
     multipliers = fit.forward.lanes * fit.forward.columns
-    fits = {name: BoardFit(fit.spec, board) for name, board in BOARDS.items()}
+    fits = fits_on_boards(fit.spec)
     facts |= {
+        "tunes": fit.spec.tuned(network.parameters),
         "array": f"{fit.forward.lanes} x {fit.forward.columns}",
         "cycles": fit.cycles,
         "ideal_cycles": -(-sum(stage.macs for stage in network.stages) // multipliers),
+        "parameter_bytes": fit.forward.frozen_beats * BEAT,
         "needs": {name: board_fit.needs for name, board_fit in fits.items()},
         "lacks": {name: board_fit.text for name, board_fit in fits.items() if board_fit.lacks},
         "remedies": {name: board_fit.remedies for name, board_fit in fits.items() if board_fit.lacks},
@@ -162,16 +179,22 @@ def _advice(stages: Sequence[dict[str, Any]], of_samples: str | None, cores: Seq
                 f"{where}: {percent:.3g} % of the sums saturate in {Q8_16}, -128 to 128: scale the samples, "
                 "or put batch norm behind the layer"
             )
-    for reason in dict.fromkeys(core["refusal"] for core in cores if core["refusal"]):
-        names = [f"{core['core']} {core['preset']}" for core in cores if core["refusal"] == reason]
-        yield f"not on {'any core' if len(names) == len(cores) else ', '.join(names)}: {reason}"
+    yield from refusals(cores)
     for core in cores:
         name = f"{core['core']} {core['preset']}"
-        yield from (f"{name} {text}" for text in core.get("lacks", {}).values())
         for board, shares in core.get("utilisation", {}).items():
             for resource in ("lut", "ff"):
                 if shares[resource] > 100:
                     yield f"{name} does not fit on the {board}: {shares[resource]:.0f} % of its {resource.upper()}"
+
+
+def refusals(cores: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Reasons of presets against a network, presets with the same reason together, and of boards against a preset."""
+    for reason in dict.fromkeys(core["refusal"] for core in cores if core["refusal"]):
+        names = [f"{core['core']} {core['preset']}" for core in cores if core["refusal"] == reason]
+        yield f"not on {'any core' if len(names) == len(cores) else ', '.join(names)}: {reason}"
+    for core in cores:
+        yield from (f"{core['core']} {core['preset']} {text}" for text in core.get("lacks", {}).values())
 
 
 def summary(result: dict[str, Any], show: Callable[..., None]) -> list[str]:
@@ -209,11 +232,11 @@ def _cores(result: dict[str, Any]) -> Iterator[list[str]]:
             yield [name, "refused, see below", "", "", "", *[""] * len(BOARDS)]
             continue
         dsp = next(iter(core["needs"].values()))["dsp"]
-        shares = [_share(core, board) for board in BOARDS]
+        shares = [share_of(core, board) for board in BOARDS]
         yield [name, core["array"], f"{core['cycles']:,}", f"{core['ideal_cycles']:,}", str(dsp), *shares]
 
 
-def _share(core: dict[str, Any], board: str) -> str:
+def share_of(core: dict[str, Any], board: str) -> str:
     """Blocks of RAM and their share of a board, or the shares of all estimated resources."""
     if "utilisation" in core:
         shares = core["utilisation"][board].items()

@@ -28,7 +28,7 @@ from ...golden.transformer.layers import products
 from ..own_network import OwnNetwork
 from ..tuning.preset_costs import preset_costs, show_presets
 
-_SENTENCES, _TOKENS = 16, 32
+SENTENCES, TOKENS = 16, 32
 """Sentences of a step, and tokens of each sentence without samples."""
 
 GGUF = ".gguf"
@@ -86,7 +86,6 @@ def run(request: TransformerRequest) -> dict[str, Any] | None:
     network, tokens = imported.network, imported.tokens
     base = frozen_base(network, imported.parameters, "nf4")
     operations = _operations(imported, base)
-    costs = _costs(imported)
     return {
         "network": network.name,
         **imported.facts,
@@ -96,8 +95,8 @@ def run(request: TransformerRequest) -> dict[str, Any] | None:
         "bytes": _bytes(network),
         "formats": {"activations": str(Q8_16), "weights": f"NF4, a scale of {SCALE_BITS} bits for {BLOCK} inputs"},
         "operations": operations,
-        "step": {"sentences": _SENTENCES, "tokens": tokens},
-        "presets": costs,
+        "step": {"sentences": SENTENCES, "tokens": tokens},
+        "presets": _costs(imported),
         "advice": [*_advice(imported, base, operations)],
     }
 
@@ -116,7 +115,7 @@ def _of_folder(folder: Path, request: TransformerRequest) -> _Imported:
         "converted": list(model.converted),
         "unused": list(model.unused),
     }
-    rows, tokens = None, _TOKENS
+    rows, tokens = None, TOKENS
     if request.sentences:
         from ...golden.train.text.sentence_model import longest, read_model, tokens_of
 
@@ -198,13 +197,17 @@ def _bytes(network: Transformer) -> dict[str, int]:
 
 
 def _costs(imported: _Imported) -> list[dict[str, Any]]:
-    """Time and bytes of a step on presets of cores; a model without a head gets a mean and two classes."""
-    network = imported.network
-    if not network.shapes[-1][1]:
-        builder = imported.builder
-        builder.add("head", Linear(2), builder.pool("mean", imported.last, "mean"))
-        network = builder.network()
-    return preset_costs(on_paper(network), (imported.tokens,) * _SENTENCES)
+    """Time and bytes of a step on presets of cores."""
+    network = with_head(imported.network, imported.builder, imported.last)
+    return preset_costs(on_paper(network), (imported.tokens,) * SENTENCES)
+
+
+def with_head(network: Transformer, builder: TransformerBuilder, last: int) -> Transformer:
+    """A transformer, with a mean and two classes if it has no head; ``last`` is the builder's last hidden state."""
+    if network.shapes[-1][1]:
+        return network
+    builder.add("head", Linear(2), builder.pool("mean", last, "mean"))
+    return builder.network()
 
 
 def _advice(imported: _Imported, base: FrozenBase, operations: list[dict[str, Any]]) -> Iterator[str]:

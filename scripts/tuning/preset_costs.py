@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import prod
 from typing import Any
 
-from ...boards.board import BOARDS, DEFAULT_MHZ
-from ...boards.fit import BoardFit
+from ...boards.board import DEFAULT_MHZ
+from ...boards.fit import fits_on_boards
 from ...golden.cores.core import TransformerFit
 from ...golden.errors import UserError
 from ...golden.registry import CORES
@@ -24,8 +25,9 @@ def preset_fits(transformer: IntegerTransformer) -> list[TransformerFit]:
 def preset_costs(transformer: IntegerTransformer, lengths: tuple[int, ...], first: int = 0) -> list[dict[str, Any]]:
     """Cost of a step on each preset, for a transformer's shapes and formats and the tokens of each sentence.
 
-    ``core``, ``preset``, ``array``, ``refusal``; without a refusal the figures of `step_figures` too, ``dsps``,
-    ``boards`` and ``longest_sentence``. For `first` see `StepCost`.
+    ``core``, ``preset``, ``array``, ``refusal``; without a refusal the figures of `step_figures` too, what is tuned,
+    bytes of parameters in DRAM, ``dsps``, ``longest_sentence``, and fit, needs and lacks on boards. For `first` see
+    `StepCost`.
     """
     return [_described(fit, transformer, lengths, first) for fit in preset_fits(transformer)]
 
@@ -123,12 +125,17 @@ def _described(
     }
     if refusal:
         return facts
-    fits = {name: BoardFit(fit.spec, board) for name, board in BOARDS.items()}
+    fits, cost = fits_on_boards(fit.spec), StepCost(transformer, lengths, fit.size, first)
+    held = cost.bytes
     return facts | {
+        "tunes": fit.spec.tuned(sum(map(prod, transformer.network.parameter_shapes.values()))),
         "longest_sentence": fit.longest,
-        **step_figures(StepCost(transformer, lengths, fit.size, first)),
+        **step_figures(cost),
+        "parameter_bytes": held.codes + held.scales + held.vectors,
         "dsps": fit.spec.dsps,
         "boards": [name for name, fit_on_board in fits.items() if not fit_on_board.lacks],
+        "needs": {name: fit_on_board.needs for name, fit_on_board in fits.items()},
+        "lacks": {name: fit_on_board.text for name, fit_on_board in fits.items() if fit_on_board.lacks},
     }
 
 

@@ -141,6 +141,10 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
     def sizes(self) -> AdapterMapping:
         return self.mapping
 
+    def tuned(self, parameters: int) -> str:
+        parts = {"adapters": "low-rank adapters", "layer": "the last layer", "biases": "the last layer's biases"}
+        return f"{self.mapping.shape.updated:,} parameters of {parts[self.tunes]}, with gradients"
+
     @cached_property
     def noise(self) -> UpdateNoise | None:
         """Random numbers of stochastic rounding, or None."""

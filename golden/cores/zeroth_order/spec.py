@@ -37,6 +37,9 @@ class ZerothOrderSpec(CoreSpec):
         """Most samples of a step."""
         return LARGEST_BATCH
 
+    def tuned(self, parameters: int) -> str:
+        return f"all {parameters:,} parameters, by zeroth order"
+
     def products(self, settings: Any) -> dict[str, Any]:
         """Number of projected gradients of a step, for `checks`."""
         return {"slopes": settings.p1 * settings.p2}

@@ -55,6 +55,11 @@ def test_a_module_with_samples(fabtune, tmp_path):
     assert {one["preset"] for one in report["presets"]} == {"tiny", "small", "fast", "dual"}
     # its heads have 12 features
     assert "heads of 12 features" in report["presets"][1]["refusal"]
+    assert report["which"].startswith("which core: zostream tiny (all 4,555 parameters")
+    status, out, err = fabtune("which", *asked[1:])
+    assert status == 0, err
+    assert out.startswith(f"{report['which']}\n")
+    assert "a step of 16 samples of 6 tokens, both sides" in out
     _, out, _ = fabtune(*asked)
     assert "own.py:build, 6 x 24" in out
     assert f"{report['parameters']:,} parameters" in out
