@@ -1,4 +1,4 @@
-"""RTL of `coefficient`: an accumulator, and a shift register that multiplies and shifts serially."""
+"""RTL of `coefficient`: an accumulator, then a serial multiplication and shift in one shift register."""
 
 from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import wiring
@@ -26,13 +26,13 @@ class Coefficient(wiring.Component):
         total = Signal(signed(width))
         high, low = Signal(signed(width), reset_less=True), Signal(RATE.width, reset_less=True)
         half, sticky = Signal(reset_less=True), Signal(reset_less=True)
-        # one shift register: the multiplier leaves at the low end, the product enters at the high end
+        # one shift register holds both: the multiplier leaves at the low end while the product enters at the high end
         adding, moving = Signal(), Signal()
         difference = high - (total & (adding & low[0]).replicate(width).as_signed())
         with m.If(moving):
             m.d.sync += Cat(low, high).eq(Cat(low, difference)[1:])
 
-        # saturate to one more integer bit than a coefficient, so that the final clip flag stays correct
+        # a coefficient's width plus 1 bit: the final saturation then still sees every overflow
         floor = saturate(Cat(low, high).as_signed(), COEFFICIENT.width + 1)
         m.submodules.rounding = rounding = RoundSaturate(COEFFICIENT.width + 3, 2, COEFFICIENT)
         m.d.comb += [
@@ -42,7 +42,7 @@ class Coefficient(wiring.Component):
             result.clipped.eq(rounding.clipped),
         ]
 
-        # a register beside the state, as `i.ready` drives long paths
+        # timing: `i.ready` drives long paths, so it has a register of its own beside the state
         takes = Signal(init=1)
         m.d.comb += self.i.ready.eq(takes)
         count, shifts_left = Signal(range(RATE.width)), Signal(SHIFT.width, name="left", reset_less=True)

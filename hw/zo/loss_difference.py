@@ -1,4 +1,4 @@
-"""RTL of `loss_difference`: softmax of plus and minus logits, and weights times logit differences, two bits a cycle."""
+"""RTL of `loss_difference`: softmax of plus and minus logits; logit differences are multiplied serially by weights."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ _PROBABILITY = Q4_12.fraction + 1
 
 
 class _Sides(NamedTuple):
-    """Plus and minus words read at one address, and write progress of the minus words."""
+    """Plus and minus words, read at a common address, and write progress of the minus words."""
 
     plus: Value
     minus: Value
@@ -28,11 +28,11 @@ class _Sides(NamedTuple):
 
 
 class LossDifference(wiring.Component):
-    """Compute a sample's loss difference and both probabilities of its label, from plus and minus logits, one a cycle.
+    """Compute a sample's loss difference and its label's plus and minus probabilities; accepts a logit a cycle.
 
-    The memories hold two pairs: softmax works on one pair during the products of the other, 8 cycles each. A result
-    follows the last of a pair's 2 n logits by ``spec.latency_of(n)`` cycles. In a steady stream a pair takes
-    ``spec.period(n)`` cycles.
+    A sample is a pair of n plus logits, then n minus logits. The memories hold two pairs: while softmax works on one
+    pair, the other pair's products are computed, 8 cycles each. A result follows the pair's last logit by
+    ``spec.latency_of(n)`` cycles. In a steady stream a pair takes ``spec.period(n)`` cycles.
     """
 
     def __init__(self, spec: LossDifferenceSpec) -> None:
@@ -49,15 +49,15 @@ class LossDifference(wiring.Component):
         taken = self.i.valid & self.i.ready
         logits = self._sides(m, platform, "logit", read, taken, sample.last, (sample.logit, sample.logit))
         probability, final = probabilities.payload.probability[:_PROBABILITY], probabilities.payload.last
-        # a mark bit on the last minus word
+        # the last minus word has an end flag as its top bit
         words = probability, Cat(probability, final)
         sides = self._sides(m, platform, "probability", read, probabilities.valid, final, words)
 
-        # pairs with outstanding products: with complete logits, and with the first minus probability written
+        # number of pairs with outstanding products: of them, with complete logits; with a first minus probability
         complete, begun, held = Signal(2), Signal(2), Signal()
         m.d.sync += [complete.eq(complete + logits.ends - next_pair), begun.eq(begun + sides.begins - next_pair)]
         m.d.comb += [
-            # two banks: logits wait while two complete pairs are outstanding
+            # both banks are full while two complete pairs are outstanding: further logits wait
             held.eq(complete[1]),
             softmax.i.valid.eq(self.i.valid & ~held),
             softmax.i.payload.eq(sample),
@@ -65,13 +65,13 @@ class LossDifference(wiring.Component):
             probabilities.ready.eq(1),
         ]
 
-        # write, then read: the first word is available two cycles after its write
+        # timing of the memory: a word can be read two cycles after its write
         ready, load, of_label = Signal(), Signal(), Signal()
         m.d.sync += ready.eq(begun.any())
         plus, minus, last = sides.plus, sides.minus[:-1], sides.minus[-1]
         total = Signal(_PROBABILITY + 1)
         m.d.comb += total.eq(plus + minus)
-        # subtract the label's 2, in the two highest bits
+        # for the label, subtract 2, which changes the two highest bits only
         weight = Cat(total[:-1], total[-1] ^ of_label, of_label & ~total[-1])
         free = self._products(m, load, last, weight, logits.plus - logits.minus, index == 0)
         m.d.comb += [
@@ -89,7 +89,7 @@ class LossDifference(wiring.Component):
         return m
 
     def _products(self, m: Module, load: Value, last: Value, weight: Value, difference: Value, first: Value) -> Value:
-        """Accumulate products, a base-4 Booth digit (-2 to 2) of the weight a cycle; returns whether it can load."""
+        """Accumulate products, a base-4 Booth digit (-2 to 2) of the weight a cycle; returns a flag: can load."""
         digits = self.spec.product
         width = DIFFERENCE.width
         multiplier, multiplicand = Signal(2 * digits + 1, reset_less=True), Signal(width, reset_less=True)
@@ -103,7 +103,7 @@ class LossDifference(wiring.Component):
         with m.If(self.o.ready):
             m.d.sync += full.eq(0)
         with m.If(busy):
-            # two's complement: invert, and add the sign as carry
+            # a negative digit: invert, and add 1 through the carry
             m.d.sync += [
                 total.eq(total + (chosen ^ high.replicate(width)) + high),
                 multiplier.eq(multiplier >> 2),
@@ -133,7 +133,7 @@ class LossDifference(wiring.Component):
         last: Value,
         words: tuple[Value, Value],
     ) -> _Sides:
-        """Write plus then minus words into one memory each; pairs alternate between two banks."""
+        """Write plus words, then minus words, each into its own memory; pairs alternate between two banks."""
         number = Signal(len(read) - 1, name=f"{name}_number")
         bank, side = (Signal(name=f"{name}_{what}") for what in ("bank", "side"))
         with m.If(enable):

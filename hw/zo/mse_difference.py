@@ -1,4 +1,4 @@
-"""RTL of `mse_difference`: a squarer, and sum and difference of plus and minus squares."""
+"""RTL of `mse_difference`: a squarer; sum and difference of the plus and minus squares."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -17,7 +17,7 @@ _ERROR = Format(ERROR.integer + 1, ERROR.fraction)
 
 
 class MseDifference(wiring.Component):
-    """Compute a sample's loss difference from plus and minus logits, one a cycle, each with its target.
+    """Compute a sample's loss difference; accepts a logit with its target a cycle, first plus, then minus.
 
     The result follows the last of a pair's logits by ``spec.latency`` cycles. The next pair's first logit is accepted
     in the cycle after the result was accepted.
@@ -44,7 +44,7 @@ class MseDifference(wiring.Component):
         error = Signal(signed(Q8_16.width + 1))
         low, high = Signal(signed(len(error) + _LOW)), Signal(signed(2 * len(error) - _LOW))
         square = Signal(2 * Q8_16.width)
-        # `valid` rises a cycle after the last stage, with the rounded sums
+        # `o.valid` rises a cycle after the last stage
         stages = {"logit": 0, "error": 1, "products": 1, "square": 1, "offered": RoundSaturate.LATENCY}
         pipeline = Pipeline(m, stages)
         width = 2 * Q8_16.width + size_bits(self.spec.outputs) + 2
@@ -65,7 +65,7 @@ class MseDifference(wiring.Component):
                 total.eq(Mux(of["first"], 0, total) + square),
             ]
 
-        # the sums, and so the rounded results, stay stable until the word is accepted
+        # no input is accepted until the result is, so the sums and the rounded results stay stable
         fraction = 2 * Q8_16.fraction + 1 + size_bits(self.spec.outputs)
         for name, value, target_format in (("difference", difference, DIFFERENCE), ("error", total, _ERROR)):
             rounding = RoundSaturate(width, fraction - target_format.fraction, target_format)

@@ -1,4 +1,4 @@
-"""RTL of `perturb`: a rounding per number, an adder and a saturation per weight."""
+"""RTL of `perturb`: a rounding for each number, an adder and a saturation for each weight."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -12,7 +12,7 @@ from ..primitives.rounding import saturate
 class Perturb(wiring.Component):
     """Perturb a word of weights a cycle: w + sign * eps * scale * number.
 
-    The latency `spec.latency` is 1, or 2 if a scale factor comes with the numbers, as the product has a register.
+    The latency `spec.latency` is 1; with a scale factor 2, as the product has a register.
     """
 
     def __init__(self, spec: PerturbSpec) -> None:
@@ -66,13 +66,13 @@ class Perturb(wiring.Component):
         return m
 
     def _product(self, number: Value, factor: Value) -> Value:
-        """Number times factor, as a sum of shifts: factors have few bits, so a DSP would be wasted."""
+        """Number times factor, as a sum of shifted numbers: a factor has too few bits for a DSP."""
         exact = Cat(1, number).as_signed() if self.spec.odd else number
         terms = [Mux(bit, exact, 0) << k for k, bit in enumerate(factor)]
         return sum(terms[1:], start=terms[0])
 
     def _step(self, m: Module, product: Value, j: int) -> tuple[Value, Value]:
-        """Product without the bits to round off, and the rounding increment: to nearest, ties to even."""
+        """Product without its low `shift` bits, and the increment, 0 or 1, that rounds to nearest, ties to even."""
         shift = self.spec.shift
         product = _extended(product, max(shift + 1, len(product))).as_signed()
         step = Signal(signed(self.spec.delta_format.width), name=f"step_{j}")
@@ -83,7 +83,7 @@ class Perturb(wiring.Component):
         return step, up
 
     def _add(self, weight: Value, step: Value, up: Value, minus: Value, active: Value) -> Value:
-        """``weight + sign * (step + up)`` in one carry chain: minus x is x inverted plus 1."""
+        """``weight + sign * (step + up)`` in one carry chain: -x is the inverted x plus 1."""
         width = Q4_12.width + 1
         operand = (_extended(step, width) ^ minus.replicate(width)) & active.replicate(width)
         carry = active & (up ^ minus)

@@ -1,4 +1,4 @@
-"""RTL of `sparse_add`: adds indexed corrections to a stream of weight lanes, with one adder."""
+"""RTL of `sparse_add`: one adder adds indexed corrections to a stream of weight beats."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import stream, wiring
@@ -13,30 +13,30 @@ from ..primitives.rounding import saturate
 
 
 class Corrections(wiring.Component):
-    """Check sparse corrections and locate each relative to the next beat; one a cycle.
+    """Check a sparse correction a cycle, and compare its beat with the next beat to come.
 
     A correction may be used `spec.lead` cycles after its entry.
 
     Attributes
     ----------
     i : In, stream of ``index``, ``value`` (Q4.12), ``last``
-        Corrections, as in `SparseAdd`.
+        Corrections of `SparseAdd`.
     valid : Out(1)
-        The outputs below describe the next correction; held until `take`.
+        The next outputs describe a correction; all are stable until `take`.
     lane : Out(spec.lane_bits)
         Lane of the corrected weight in the beat.
     value : Out(signed(16))
         Q4.12 value of the correction.
     last : Out(1)
-        Last correction of its packet.
+        The correction is the last of its packet.
     rising : Out(1)
-        Its index exceeds all earlier indices of the packet; otherwise it is out of order.
+        The index exceeds all earlier indices of the packet; if low, the correction is out of order.
     here : Out(1)
-        It belongs to the next beat or an earlier beat; otherwise to a later beat.
+        The correction belongs to the next beat or an earlier one; if low, to a later beat.
     closing : Out(1)
-        No further correction belongs to the same beat.
+        The next correction belongs to a later beat.
     take : In(1)
-        The correction is used or dropped; the next correction may be valid in the next cycle.
+        The correction is used or dropped. The next correction can be valid in the next cycle.
     skip : In(1)
         The next beat passes without a correction.
     """
@@ -54,16 +54,19 @@ class Corrections(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the FIFO and its output register; longer than most, as every flag depends on the same correction."""
+        """Build the FIFO and its output register.
+
+        Longer than most functions, as every flag depends on the same correction.
+        """
         m = Module()
         spec = self.spec
         m.submodules.fifo = fifo = Fifo(layout(spec.streams()["sparse"]), spec.queue)
         wiring.connect(m, wiring.flipped(self.i), fifo.i)
         correction = fifo.o.payload
 
-        # highest index of the packet so far; -1 between packets
+        # highest index so far in the packet; -1 between packets
         top = Signal(signed(spec.index_bits + 1), init=-1)
-        # beat of the highest index, relative to this correction's beat: negative for a later beat
+        # beat of the highest index minus the correction's beat: negative if the correction begins a later beat
         back = Signal(signed(spec.index_bits - spec.lane_bits + 1))
         rises = Signal()
         m.d.comb += [
@@ -76,7 +79,7 @@ class Corrections(wiring.Component):
         away, rising = Signal.like(back, reset_less=True), Signal(reset_less=True)
         m.d.comb += [
             free.eq(~self.valid | self.take),
-            # the next correction tells whether this correction closes its beat
+            # wait for the next correction: it tells whether this correction closes its beat
             move.eq(held_valid & free & (held.last | fifo.o.valid)),
             fifo.o.ready.eq(~held_valid | move),
             enter.eq(fifo.o.valid & fifo.o.ready),
@@ -89,7 +92,8 @@ class Corrections(wiring.Component):
             m.d.sync += top.eq(correction.index)
         m.d.sync += held_valid.eq(enter | (held_valid & ~move))
 
-        # minus the beats until this correction's beat, counted up to 0; entry counts the beat just closed
+        # counts up to 0: minus the number of beats until the correction's beat; plus 1 on entry for the beat just
+        # closed
         count = Signal(signed(len(back) + 1))
         with m.If(free):
             m.d.sync += self.valid.eq(move)
@@ -99,7 +103,7 @@ class Corrections(wiring.Component):
                 self.value.eq(held.value),
                 self.last.eq(held.last),
                 self.rising.eq(rising),
-                # between packets `top` is -1: closed, whatever the FIFO holds
+                # after a packet's last correction `top` is -1, so this flag is high for any output of the FIFO
                 self.closing.eq(back[-1]),
             ]
         with m.If(move | self.skip):
@@ -109,10 +113,10 @@ class Corrections(wiring.Component):
 
 
 class SparseAdd(wiring.Component):
-    """Add sparse corrections to a dense stream of weights, a beat and a correction a cycle.
+    """Add sparse corrections to a dense stream of weights: a beat and a correction a cycle.
 
-    The latency is `spec.latency` (2). A beat with k corrections takes max(k, 1) cycles. Lanes share one adder through
-    multiplexers. All stages stall while the last stage is full and not accepted.
+    The latency is `spec.latency` (2). A beat with k corrections takes max(k, 1) cycles. All lanes share one adder. All
+    stages stall while the last stage is full and not accepted.
     """
 
     def __init__(self, spec: SparseAddSpec) -> None:
@@ -120,7 +124,7 @@ class SparseAdd(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Build the RTL; longer than most, as all stages share the output's handshake."""
+        """Build the RTL; longer than most functions, as all stages share the output's handshake."""
         m = Module()
         spec = self.spec
         lanes = spec.streams()["i"].fields[0]
@@ -129,14 +133,14 @@ class SparseAdd(wiring.Component):
         wiring.connect(m, wiring.flipped(self.sparse), corrections.i)
 
         move, step, due, final = Signal(), Signal(), Signal(), Signal()
-        # the packet's corrections are used up; the entering beat already had a correction in the previous cycle
+        # `used_up`: no corrections of the packet remain; `again`: the entering beat had a correction one cycle ago
         used_up, again = Signal(), Signal()
-        # further corrections lie beyond the packet's last beat
+        # the remaining corrections lie beyond the packet's last beat
         beyond = Signal()
         m.d.comb += [
             move.eq(~self.o.valid | self.o.ready),
             step.eq(self.i.valid & move & (used_up | corrections.valid)),
-            # corrections beyond the packet's end are dropped with its last beat
+            # the last beat also takes, and drops, corrections beyond the packet's end
             due.eq(~used_up & (corrections.here | entering.last)),
             final.eq(
                 used_up | (corrections.valid & (~due | Mux(entering.last, corrections.last, corrections.closing)))
@@ -152,7 +156,7 @@ class SparseAdd(wiring.Component):
                 beyond.eq(entering.last & ~final & (beyond | corrections.closing | ~corrections.here)),
             ]
 
-        # first stage: the beat, and separately the corrected lane's sum
+        # first stage: the beat, and apart from it the corrected lane's sum
         beat = Signal(layout(spec.streams()["i"]), reset_less=True)
         exact, total = Signal(signed(Q4_12.width + 1)), Signal(signed(Q4_12.width), reset_less=True)
         lane = Signal(spec.lane_bits, reset_less=True)
@@ -171,7 +175,7 @@ class SparseAdd(wiring.Component):
                 complete.eq(step & final),
             ]
 
-        # second stage: the beat loads with its first correction; further corrections replace only their lanes
+        # second stage: the whole beat loads with its first correction; each further correction replaces one lane
         wrong = Signal()
         pairs = zip(elements(beat.weight, lanes), elements(result.weight, lanes), strict=True)
         for j, (old, new) in enumerate(pairs):

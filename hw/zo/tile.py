@@ -10,9 +10,9 @@ from .perturb import Perturb
 
 
 class Tile(wiring.Component):
-    """Perturb weights with generated numbers, a word a cycle, generator replays excepted.
+    """Perturb weights with generated numbers, a word a cycle except while the generator replays.
 
-    Each weight word pairs with a generator word.
+    Each weight word takes one generator word.
     """
 
     def __init__(self, spec: TileSpec) -> None:

@@ -30,7 +30,7 @@ class WeightPath(wiring.Component):
         m.submodules.add = add = SparseAdd(spec.add)
         m.submodules.perturb = perturb = Perturb(spec.perturb)
         coded, dequantised = self.codes.payload, dequant.i.payload
-        # the stream's scales are narrower than the dequantiser's
+        # scales of `codes` have fewer bits than scales of the dequantiser
         narrow, wide = (
             {item.name: elements(getattr(word, item.name), item) for item in port.fields}
             for word, port in ((coded, spec.streams()["codes"]), (dequantised, spec.dequant.streams()["i"]))
@@ -50,7 +50,7 @@ class WeightPath(wiring.Component):
             add.i.valid.eq(dequant.o.valid),
             dequant.o.ready.eq(add.i.ready),
             Cat(add.i.payload.last, add.i.payload.tag).eq(dequant.o.payload.tag),
-            # levels are at most 1, scales at most the largest weight: the dropped bits are copies of the sign
+            # a level is at most 1 and a scale at most the largest weight, so the dropped bits are copies of the sign
             *(
                 weight.eq(value[: Q4_12.width])
                 for weight, value in zip(elements(add.i.payload.weight, lanes), values, strict=True)
@@ -61,7 +61,7 @@ class WeightPath(wiring.Component):
         added, moved = add.o.payload, perturb.i.payload
         wants, meet = Signal(), Signal()
         m.d.comb += [
-            # an unperturbed beat consumes no numbers
+            # a beat with sign 0 takes no numbers
             wants.eq(added.tag[0]),
             meet.eq(self.u.valid | ~wants),
             perturb.i.valid.eq(add.o.valid & meet),

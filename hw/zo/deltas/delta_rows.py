@@ -19,16 +19,17 @@ PER_BEAT = BEAT // 4
 class DeltaRows(wiring.Component):
     """Store whole rows of deltas: a read and a write a cycle.
 
-    Beats of a loading row are collected in registers. Another component may share the write port, for separate rows.
+    During a load, registers collect the beats of a row. Another component may store rows of its own through the write
+    port.
 
     Parameters
     ----------
     rows, width : int
-        Rows, and deltas of a row.
+        Number of rows, and deltas of a row.
     shared : wiring.Signature, optional
         Port for the other component, with ``write``, ``read``, ``address``, ``data`` and ``row``, see
-        `hw.nn.interfaces.CutRows`. Its rows are at most as wide as delta rows. Each half of the memory has the larger
-        row count of the two, rounded up to a power of two.
+        `hw.nn.interfaces.CutRows`. Its rows are at most as wide as delta rows. The memory has a half for each
+        component, as deep as the larger row count, rounded up to a power of two.
 
     Attributes
     ----------
@@ -42,17 +43,17 @@ class DeltaRows(wiring.Component):
     write_address : In, range(rows)
     write_row : In, array of deltas
     load : In stream of beats
-        Images of all rows, one after another; always ready.
+        Images, each with all rows; always ready.
     loaded : Out, 1
         The last beat of an image has arrived; one cycle.
     save : Out stream of beats
-        The image of all rows, once after each `begin_save`; `row` is invalid meanwhile.
+        An image of all rows after each `begin_save`; during the save `row` is invalid.
     begin_save : In, 1
-        One cycle.
+        Begin a save; one cycle.
     saved : Out, 1
-        The last beat of an image is accepted; one cycle.
+        The last beat of an image was accepted; one cycle.
     shared : In, only if given
-        Rows of the other component; unused in cycles with loaded or written deltas.
+        Port of the other component; must not be used in cycles in which deltas are loaded or written.
     """
 
     def __init__(self, rows: int, width: int, shared: wiring.Signature | None = None) -> None:
@@ -108,14 +109,14 @@ class DeltaRows(wiring.Component):
             store = Cat(Mux(owns_port, _padded(store, bits), _padded(self.shared.address, bits)), ~owns_port)
             write = write | (self.shared.write & ~owns_port)
             values = Mux(owns_port, values, Value.cast(self.shared.data))
-            # one physical port: the enables must exclude each other visibly for synthesis
+            # synthesis maps both to one physical port only if it can see that the enables exclude each other
             m.d.comb += [
                 other.addr.eq(store),
                 other.en.eq(self.shared.read & ~self.shared.write & ~owns_port),
                 Value.cast(self.shared.row).eq(other.data),
             ]
         m.d.comb += [into.en.eq(write), into.addr.eq(store), into.data.eq(values), port.addr.eq(address)]
-        # a clearable register, mapped to the memory's output latch
+        # synthesis maps this register, with its clear, to the memory's output latch
         read = Signal(self.planned.width, reset_less=True)
         m.d.sync += read.eq(port.data)
         with m.If(self.clear):
@@ -125,7 +126,7 @@ class DeltaRows(wiring.Component):
         return m
 
     def _save(self, m: Module, saving: Signal, save_row: Signal, row: Signal) -> None:
-        """Output the beats of row after row, each row read a cycle ahead."""
+        """Output the beats of all rows; each row is read a cycle ahead."""
         ready, chosen, save_beat = Signal(), Signal(8 * BEAT), Signal(range(self.row_beats))
         save_end, last_row = save_beat == self.row_beats - 1, save_row == self.rows - 1
         with m.Switch(save_beat):

@@ -1,4 +1,4 @@
-"""Perturbation numbers, as integers of the job's deltas."""
+"""Perturbation numbers as integers in the scale of the deltas."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -18,7 +18,7 @@ _FEW = range(-2, 2)
 
 
 class PerturbationNumbers(wiring.Component):
-    """Scale a part of a word's numbers, without handshake: `golden.zo.deltas.PerturbationTable`.
+    """Convert a part of a generator word to integers of `golden.zo.deltas.PerturbationTable`; no handshake.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ class PerturbationNumbers(wiring.Component):
     n, width : int
         Numbers of a word and of a part.
     latency : int
-        1; 4 if the products have more fraction bits than the job keeps.
+        1; 4 if the products have more fraction bits than `PerturbationTable.format`.
     """
 
     def __init__(self, spec: Generator, parts: int = 1) -> None:
@@ -70,21 +70,21 @@ class PerturbationNumbers(wiring.Component):
         return m
 
     def _integer(self, number: Value) -> Value:
-        """Integer of `draw` represented by a number on the stream."""
+        """Integer that `draw` returns for a number of the stream."""
         spec = self.spec
         if isinstance(spec, GaussianArraySpec):
             return Cat(1, number).as_signed()
         return number.as_signed() if spec.strategy == "pool" else self._product(number, spec)
 
     def _product(self, number: Value, spec: PezoSpec) -> Value:
-        """Product of the factor and 2 y + 1, the odd number represented by register y."""
+        """Product of the factor and the odd number 2 y + 1, with y = `number`."""
         table, factor = spec.scale.table, self.i.scale
         exact, negative = Cat(1, number).as_signed(), Cat(1, ~number).as_signed()
         power = int(table.max()).bit_length() - 1
         if not spec.scale.varies:
             return exact * int(table[0])
         if {int(entry) - (1 << power) for entry in table} <= set(_FEW):
-            # negating an odd number inverts all bits except the lowest, so one adder suffices
+            # minus an odd number is the number with all bits but the lowest inverted, so one adder suffices
             distance = factor[:2]
             multiple = Mux(distance[1], Mux(distance[0], negative, negative << 1), Mux(distance[0], exact, 0))
             return (exact << power) + multiple

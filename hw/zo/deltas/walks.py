@@ -1,4 +1,4 @@
-"""Walks, address sequences over delta rows: kinds, control interface, and registers of a walk in progress."""
+"""Walks (passes over the delta rows): kinds, control interface, and registers of a walk in progress."""
 
 from enum import IntEnum
 
@@ -13,7 +13,7 @@ from ...ports import shape
 
 
 class Walk(IntEnum):
-    """Kinds of walks, the address sequences over all words; bit 1 is set for walks that produce offsets."""
+    """Kinds of walks; bit 1 is set if the walk produces offsets."""
 
     CLEAR = 0
     """Set the deltas to 0."""
@@ -36,33 +36,33 @@ class WalkRange(IntEnum):
 
 
 class WalkControl(wiring.Signature):
-    """Control of walks over the words, seen from the requester.
+    """Control of walks; the directions are those of the requester.
 
-    The walks of a sequence use consecutive perturbations. The last walk returns to the mark in a `SIDES` walk, and sets
-    the mark in an `UPDATE` walk.
+    The walks of a sequence use consecutive perturbations. At the end of the last walk the generator returns to its mark
+    after `SIDES`, and sets the mark after `UPDATE`.
 
     Attributes
     ----------
     start : Out, 1
-        Begin a walk; one cycle, only without a walk in progress.
+        Begin a walk; one cycle, must not come during a walk.
     walk : Out, `Walk`
-        With `start`.
+        Kind of the walk, with `start`.
     range : Out, `WalkRange`
-        With `start`; walks without a perturbation take `WalkRange.ALL`.
+        Words of the walk, with `start`; `WalkRange.ALL` for a walk without a perturbation.
     final : Out, 1
-        With `start`: last walk of its sequence.
+        With `start`: the walk is the last of its sequence.
     cut : Out, range(cuts + 1)
         Number of the cut, from 1; stable during a command.
     gap : Out, 6 bits
-        Generator words skipped after a perturbation, unless it covers only the first range; stable during a command.
+        Number of generator words to skip after a perturbation of `ALL` or `SECOND`; stable during a command.
     coefficient : Out, signed
-        Multiple of the perturbation for an update, `golden.zo.coefficient.COEFFICIENT`; stable until `done`.
+        Factor of the perturbation in an update, `golden.zo.coefficient.COEFFICIENT`; stable until `done`.
     eps : Out, unsigned
-        Multiple of the perturbation for plus offsets; stable until `done`.
+        Factor of the perturbation in plus offsets; stable until `done`.
     allows_pass : In, 1
-        From the next cycle on, the forward engine may start: it cannot overtake the offsets. Stays high until `start`.
+        The forward engine may start in the next cycle, as it cannot overtake the offsets. Stays high until `start`.
     done : In, 1
-        The walk is over, everything is written; one cycle.
+        The walk is over, and its last result has been written; one cycle.
     """
 
     def __init__(self, cuts: int) -> None:
@@ -83,7 +83,7 @@ class WalkControl(wiring.Signature):
 
 
 class Issue:
-    """The word part issued in a cycle; product and sum follow in later cycles.
+    """Part of a word, issued in a cycle; its product and sum follow in later cycles.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class Issue:
 
     @property
     def makes_offsets(self) -> Value:
-        """The walk produces offsets; other walks write deltas."""
+        """High for a walk that produces offsets; other walks write deltas."""
         return self.walk[1]
 
 
@@ -117,17 +117,17 @@ class WalkRegisters:
     range, bounds : `WalkRange`, RangeBounds
         Words of the walk, and their rows.
     next_word, is_last : range(rows), 1
-        Row after the issued word; the issued word is the last.
+        Row of the next word; the issued word is the last.
     spread_left, is_spreading : range(most_groups), 1
-        Remaining cycles of spreading a bias word; the walk pauses meanwhile.
+        Cycles left of a pause, in which `OffsetMemory` writes a bias word to its groups; the walk pauses.
     rest_of_gap : 6 bits
-        Remaining words of the gap.
+        Generator words of the gap that are left.
     is_final : 1
-        Last walk of its sequence.
+        The walk is the last of its sequence.
     uses_numbers : 1
         The walk consumes generator words.
     returns, marks : 1
-        At its end the walk returns to the mark, or sets the mark.
+        At the end of the walk the generator returns to the mark, or sets the mark.
     skips : 1
         A gap follows the perturbation.
     ends : 1
@@ -144,19 +144,19 @@ class WalkRegisters:
 
 
 class RangeBounds:
-    """Registers of a walk's bounds: first and last rows of biases and weights, and the last row a pass waits for.
+    """Registers of a walk's bounds: first and last rows of biases and weights, and the last row that a pass waits for.
 
     Parameters
     ----------
     cycles : int
-        Cycles for the offsets of a word.
+        Cycles to compute the offsets of a word.
 
     Attributes
     ----------
     first, last_bias, weights, last : range(rows)
         Rows of the first and the last bias, and of the first and the last weights.
     last_waited : range(rows)
-        Row of the last word a pass waits for.
+        Row of the last word with offsets that a pass needs before its start.
     """
 
     NAMES = ("first", "last_bias", "weights", "last", "last_waited")

@@ -10,7 +10,7 @@ from .order_list import LABEL_BITS
 
 
 class SampleLabels(wiring.Signature):
-    """Labels of a step's samples, seen from their source.
+    """Labels of a step's samples; the directions are those of the source.
 
     Attributes
     ----------
@@ -25,19 +25,19 @@ class SampleLabels(wiring.Signature):
 
 
 class LabelMemory(wiring.Component):
-    """Store the label of each sample at its first computation, and repeat the labels of all samples cyclically.
+    """Store a sample's label when it is first computed, and output the labels of a step cyclically.
 
     Attributes
     ----------
     i : In stream of `LABEL_BITS` bits
-        Labels in sample order; a label is present when its sample is computed.
+        Labels in sample order. Must be valid when `sample` is high.
     sample : In, 1
-        First computation of a step's next sample: its label is consumed. One cycle.
+        The step's next sample is computed for the first time: store its label. One cycle.
     last_sample : In, 8
-        Number of the step's samples less one; stable during a step.
+        Number of samples in the step, minus 1; stable during a step.
     o : Out stream of `LABEL_BITS` bits
-        Labels in sample order, always valid: current three cycles after `sample`, and two cycles after the previous
-        label was accepted. A pair of losses takes far longer.
+        Labels in sample order. `valid` is always high, but the payload is current only three cycles after `sample`, and
+        two cycles after a label was accepted. A pair of losses takes far longer.
     """
 
     def __init__(self) -> None:

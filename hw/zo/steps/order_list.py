@@ -1,4 +1,4 @@
-"""Sample schedule reader; subclasses process the samples."""
+"""Reader of the sample schedule; subclasses process the samples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEPS_AHEAD = 2
 
 
 class OrderJob(wiring.Signature):
-    """Steps to schedule, seen from the source of the job.
+    """Job: steps to schedule; the directions are those of the source.
 
     Parameters
     ----------
@@ -37,17 +37,17 @@ class OrderJob(wiring.Signature):
     Attributes
     ----------
     start : Out, 1
-        Begin; one cycle, only while `over`. The other members stay stable until the end.
+        Begin the job; one cycle, only while `over` is high. The members below stay stable until the end of the job.
     order, samples : Out, `address` bits
         Byte addresses of the sample schedule and of the samples.
     sample_count, steps : Out, 32
-        Samples in memory, steps in the schedule.
+        Number of samples in memory, number of steps in the schedule.
     batch : Out, 9
-        Sample entries reserved per step in the schedule.
+        Number of sample words that the schedule reserves for a step.
     repeats : Out, 5
         Number of times a step's samples are fetched, at least 1.
     over : In, 1
-        All steps and samples have been delivered.
+        High without a job: all steps and samples have been delivered.
     """
 
     def __init__(self, address: int = ADDRESS_BITS, further: Mapping[str, int] | None = None) -> None:
@@ -58,7 +58,7 @@ class OrderJob(wiring.Signature):
 
 
 class OrderList(wiring.Component):
-    """Deliver each step, then fetch its samples, once or repeatedly; steps in sequence.
+    """Deliver each step, then fetch its samples, once or repeatedly; then continue with the next step.
 
     The schedule is read a beat at a time.
 
@@ -75,7 +75,7 @@ class OrderList(wiring.Component):
     order_read : Out, `ReadPort`
         Reads of the schedule; beats are always accepted.
     step : Out stream of `STEP`
-        Steps, at most `STEPS_AHEAD` ahead of their use.
+        Steps; the queue holds up to `STEPS_AHEAD`.
     fault : Out, `CommandFault`
         An invalid schedule word, with its value. Held until reset.
     """
@@ -147,7 +147,7 @@ class OrderList(wiring.Component):
 
     @abstractmethod
     def take_sample(self, m: Module, order: OrderPlace) -> None:
-        """Process a sample's word, in state ``TAKE``; report invalid words with `fail`."""
+        """Process the word of a sample, in state ``TAKE``; report an invalid word with `fail`."""
 
     @abstractmethod
     def sample_states(self, m: Module, order: OrderPlace) -> None:
@@ -156,7 +156,7 @@ class OrderList(wiring.Component):
     # -- states ----------------------------------------------------------------------------------------------------
 
     def _read_states(self, m: Module, order: OrderPlace) -> None:
-        """Begin a job, read the next beat of the schedule, and inspect the next word of a beat."""
+        """States that begin a job, read the schedule's next beat, and check a beat's next word."""
         job, read = self.job, self.order_read
         first_beat = beat_number(job.order)
         with m.State("IDLE"):
@@ -166,7 +166,7 @@ class OrderList(wiring.Component):
             with m.If(job.start):
                 m.next = "READ"
         with m.State("READ"):
-            # `valid` is a register, as it drives long paths
+            # timing: `valid` drives long paths, so it is a register
             m.d.sync += [order.lane.eq(0), read.command.valid.eq(~(read.command.valid & read.command.ready))]
             with m.If(read.command.valid & read.command.ready):
                 m.next = "WAIT"
@@ -189,7 +189,7 @@ class OrderList(wiring.Component):
             m.next = "MOVE"
 
     def _move_states(self, m: Module, order: OrderPlace) -> None:
-        """Go to the next word; after a step's last word, to the same step again or the next step."""
+        """Go to the next word; after a step's last word, repeat the step or go to the next step."""
         with m.State("MOVE"):
             m.d.sync += [order.beat.eq(order.beat >> 32), order.lane.eq(order.lane + 1)]
             m.next = "CHECK"
@@ -224,15 +224,15 @@ class OrderPlace:
     Attributes
     ----------
     beat, word, lane : 128 bits, 32 bits, range(WORDS)
-        Rest of the beat from the current word on, the current word, and its number in the beat.
+        Rest of the beat from the current word on; the current word; index of this word in the beat.
     next_beat, step_beat : as beat numbers
         Beat to read next, and first beat of the step.
     steps_left, samples_left : as `steps` and `batch` of the job
-        Remaining steps, and remaining samples of the current step.
+        Steps left, and samples left in the current step.
     again, repeats : 1, 5
-        The step's samples are fetched again; remaining number of fetches.
+        The step's samples are fetched again; fetches left.
     bad_step, bad_index, bad_label : 1
-        The current word is invalid, as a step or as a sample.
+        The current word has an invalid step; an invalid index; an invalid label.
     failed : 32 bits
         The invalid word, for the fault.
     """

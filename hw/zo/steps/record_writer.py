@@ -27,7 +27,7 @@ class RecordWriter(wiring.Component):
     address : In, `address` bits
         Byte address, a multiple of a beat's 16 bytes.
     batch : In, 9
-        Sample words reserved per record; stable during a job.
+        Number of sample words that a record reserves; stable during a job.
     sample : In stream of `SAMPLE`
         Words of a step's samples.
     summary : In stream of `SUMMARY`
@@ -69,7 +69,7 @@ class RecordWriter(wiring.Component):
             self.summary.ready.eq(free & (lane == 0) & ~self.sample.valid),
             self.empty.eq(free & (lane == 0)),
         ]
-        # the summary follows the space reserved for samples
+        # beats reserved for samples; the summary follows
         room = (self.batch + WORDS - 1) >> exact_log2(WORDS)
         with m.If(self.start):
             m.d.sync += [next_beat.eq(start), end.eq(start + room), lane.eq(0)]

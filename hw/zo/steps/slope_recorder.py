@@ -24,7 +24,7 @@ POSITIONS_AHEAD = 2
 
 
 class SlopeRecorder(wiring.Component):
-    """Compute each sample's loss difference, their sum times the step's rate, and write the record of both.
+    """Compute each sample's loss difference and, from their sum, the step's coefficient; write a record of all.
 
     Parameters
     ----------
@@ -41,13 +41,13 @@ class SlopeRecorder(wiring.Component):
     target : In stream of Q8.16, only with the mean squared error
         Target of each logit.
     last_sample : In, 8
-        Samples of a step less one.
+        Number of samples in a step, minus 1.
     rate, shift : In, 16 and 6 bits
-        See `Coefficient`; these three stay stable during a step.
+        See `Coefficient`. `last_sample`, `rate` and `shift` are stable during a step.
     position : In stream of 32 bits
         Generator position of each perturbation, before its first logit.
     o : Out stream of coefficients
-        Coefficient of a projected gradient; accepted at once, when its record is accepted.
+        Coefficient of a projected gradient, in the cycle in which its record is accepted; no `ready`.
     clipped : Out, 1
         With `o`: the coefficient was clipped.
     start, address, batch, write, empty
@@ -98,7 +98,7 @@ class SlopeRecorder(wiring.Component):
         with m.If(moved):
             m.d.sync += done.eq(Mux(last, 0, done + 1))
         slope = coefficient.o.payload
-        # registered, as the coefficient's state drives long paths
+        # timing: the coefficient's state drives long paths, so `closing` is registered
         closing = Signal()
         written = closing & records.summary.ready
         m.d.sync += closing.eq(coefficient.o.valid & positions.o.valid & ~written)

@@ -16,11 +16,11 @@ class StateLoader(wiring.Component):
     Attributes
     ----------
     beats : In stream of beats
-        The image, see `golden.zo.memory_layout.ZerothOrderLayout.state`; the rest of its last beat is dropped.
+        The image, see `golden.zo.memory_layout.ZerothOrderLayout.state`; padding bits of the last beat are dropped.
     load : Out stream of ``bit`` (1 bit), ``last`` (1 bit)
         The generator's stream of the same name.
     done : Out, 1
-        The last bit is accepted; one cycle.
+        The last bit has been accepted; one cycle.
     """
 
     def __init__(self, spec: Generator) -> None:

@@ -21,7 +21,7 @@ _DIGITS = LARGEST.bit_length()
 
 
 class UpdateWalk(data.StructLayout):
-    """An update walk: range of words, multiple of the perturbation, and a flag of the step's last walk.
+    """An update walk: range of words, multiple of the perturbation, and a flag: last walk of the step.
 
     Attributes
     ----------
@@ -35,22 +35,25 @@ class UpdateWalk(data.StructLayout):
 
 
 class StepUpdates(wiring.Component):
-    """Store a step's coefficients, then issue its walks: before the cut with a sum, after the cut per coefficient.
+    """Store a step's coefficients, then issue its update walks: one for each coefficient.
+
+    With a cut, each coefficient is a walk after the cut, and the sum of a group of `second` coefficients is a walk
+    before the cut.
 
     Attributes
     ----------
     first, second : In, 5
-        Perturbations before the cut, and perturbations after the cut for each of them; stable during a command.
+        Number of perturbations before the cut, and after the cut for each of them; stable during a command.
     cut : In, 1
-        The network is cut; otherwise each coefficient is a walk over all words.
+        The network is cut; if low, each coefficient is a walk over all words.
     scalars : In, 1
         Round coefficients to 8 bits with a common shift, `golden.zo.scalars.Scalars`.
     coefficient : In stream of coefficients
-        The step's coefficients in order, complete before `start`.
+        The step's coefficients in order; all come before `start`.
     start : In, 1
-        Begin; one cycle, not before `done` of the previous step.
+        Begin the walks; one cycle, not before `done` of the previous step.
     walk : Out stream of `UpdateWalk`
-        Walks of the step, by position. The coefficient stays stable until the next walk is offered.
+        Walks of the step, in the order of the perturbations. The coefficient is stable until the next walk is offered.
     moved : In, 1
         The accepted walk is over; one cycle.
     done : Out, 1
@@ -95,7 +98,7 @@ class StepUpdates(wiring.Component):
         return m
 
     def _begin_states(self, m: Module, loops: _SlopeLoops, sums: _Sum, largest: Signal, mask: Signal) -> None:
-        """Begin with a step's first coefficient; with scalars, first find the common shift."""
+        """Go to a step's first coefficient; with scalars, find the common shift before."""
         with m.State("IDLE"):
             m.d.sync += [loops.outer.eq(0), loops.inner.eq(0), loops.address.eq(0), loops.first_address.eq(0)]
             m.d.sync += [mask.eq(0), sums.total.eq(0), sums.summing.eq(self.cut)]
@@ -106,7 +109,7 @@ class StepUpdates(wiring.Component):
                     m.d.sync += mask.eq(1)
                     m.next = "SCALE"
         with m.State("SCALE"):
-            # the lowest bit is half a scalar's last place: 255 halves would round up to 128, an overflow
+            # the lowest bit is half a scalar's LSB: 255 such halves would round up to 128, an overflow
             m.d.sync += [largest.eq(largest >> 1), mask.eq(Cat(1, mask))]
             with m.If(~largest[_DIGITS + 1 :].any() & ~largest[: _DIGITS + 1].all()):
                 m.d.sync += mask.eq(mask)
@@ -153,7 +156,7 @@ class StepUpdates(wiring.Component):
             with m.If(self.walk.ready):
                 m.next = "WALK"
         with m.State("WALK"):
-            # may run every cycle: nothing reads these registers before the walk's end
+            # may repeat in every cycle, as nothing reads these registers before the walk's end
             with m.If((walk.range != WalkRange.FIRST) & loops.inner_ends):
                 m.d.sync += [sums.total.eq(0), sums.summing.eq(self.cut)]
             with m.If(self.moved):
@@ -168,7 +171,7 @@ class StepUpdates(wiring.Component):
                             m.next = "IDLE"
 
     def _largest(self, m: Module) -> Signal:
-        """Largest magnitude of the accepted coefficients, two cycles after the last."""
+        """Largest magnitude of the accepted coefficients, two cycles after the last coefficient."""
         largest, magnitude, taken = Signal(_WIDTH), Signal(_WIDTH, reset_less=True), Signal()
         coefficient = self.coefficient
         m.d.sync += [
@@ -180,14 +183,14 @@ class StepUpdates(wiring.Component):
         return largest
 
     def _rounded(self, m: Module, coefficient: Value, mask: Signal) -> tuple[Value, Value]:
-        """Coefficient without the mask's bits, rounded half to even, three cycles later; and its clip flag."""
+        """Coefficient without the bits of the mask, rounded half to even, three cycles later; and a flag: clipped."""
         slope, odd = Signal(signed(_WIDTH), reset_less=True), Signal(reset_less=True)
         rounded = Signal(signed(_WIDTH + 1), reset_less=True)
         last_place = Cat(1, mask) & ~mask
         m.d.sync += [
             slope.eq(coefficient),
             odd.eq((slope & last_place).any() & mask[0]),
-            # add half less an LSB, plus an LSB if the last place is odd
+            # half to even: add half minus 1; add 1 more if the lowest kept bit is 1
             rounded.eq((slope + mask[1:] + odd) & Cat(~mask, C(-1, signed(_WIDTH + 1 - len(mask))))),
         ]
         return saturate(rounded, _WIDTH), rounded[-1] != rounded[-2]
@@ -199,11 +202,11 @@ class _SlopeLoops:
     Attributes
     ----------
     count, address, first_address : range(MOST_SLOPES)
-        Stored coefficients; coefficient being read; first coefficient of the outer loop's iteration.
+        Number of stored coefficients; address of the current coefficient, and of the outer iteration's first one.
     outer, inner : range(MOST_PERTURBATIONS)
-        Perturbation indices of the coefficient being read.
+        Perturbation indices of the current coefficient.
     outer_ends, inner_ends : 1
-        Last iteration of each loop.
+        The outer loop, the inner loop is in its last iteration.
     """
 
     def __init__(self) -> None:
@@ -216,7 +219,7 @@ class _SlopeLoops:
 
 
 class _Sum:
-    """Sum of the coefficients of a perturbation before the cut, and a flag while incomplete."""
+    """Sum of the coefficients of a perturbation before the cut, and a flag: the sum is incomplete."""
 
     def __init__(self) -> None:
         self.total, self.summing = Signal(signed(_SUM), reset_less=True), Signal(name="summing")
