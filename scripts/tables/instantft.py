@@ -94,18 +94,10 @@ def instantft_7a(options: Options) -> Rows:
     for data, title in _DATASETS.items():
         for degrees in ANGLES:
             for row in ("without fine-tuning", *_RUNS):
-                mean, deviation = mean_and_deviation(accuracies[data, seed][degrees, row] for seed in range(seeds))
+                found = (accuracies[data, seed][degrees, row] for seed in range(seeds))
                 paper = _PAPER.get((data, degrees, row))
-                rows.append(
-                    {
-                        "task": title,
-                        "degrees": degrees,
-                        "method": row,
-                        "paper": paper,
-                        "mean": mean,
-                        "deviation": deviation,
-                    }
-                )
+                case = {"task": title, "degrees": degrees, "method": row, "paper": paper}
+                rows.append(case | mean_and_deviation(found))
     means = {(row["task"], row["degrees"], row["method"]): row["mean"] for row in rows}
 
     def less(first: str, other: str) -> str:

@@ -44,19 +44,10 @@ def skip2_4(options: Options) -> Rows:
         paper = dict(zip(_METHODS, printed, strict=True)) | {"without fine-tuning": _BEFORE[data]}
         default_rate = adapter_defaults(network).rate
         for method, engine, rate in (("without fine-tuning", "float", default_rate), *_runs(default_rate)):
-            mean, deviation = mean_and_deviation(accuracies[data, seed][method, engine, rate] for seed in range(seeds))
+            found = (accuracies[data, seed][method, engine, rate] for seed in range(seeds))
             name = METHODS[method].title if method in METHODS else method
-            rows.append(
-                {
-                    "task": data,
-                    "method": name,
-                    "engine": engine,
-                    "rate": rate,
-                    "paper": paper.get(method),
-                    "mean": mean,
-                    "deviation": deviation,
-                }
-            )
+            case = {"task": data, "method": name, "engine": engine, "rate": rate, "paper": paper.get(method)}
+            rows.append(case | mean_and_deviation(found))
     return {
         "title": f"Skip2-LoRA, table 4: held-out samples right (%), {seeds} trials",
         "rows": rows,

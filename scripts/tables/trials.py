@@ -216,7 +216,8 @@ def _limit_threads() -> None:
     torch.set_num_threads(1)
 
 
-def mean_and_deviation(values: Iterable[float]) -> tuple[float, float]:
-    """Mean and sample standard deviation in percent, two decimals."""
+def mean_and_deviation(values: Iterable[float]) -> dict[str, float]:
+    """``mean`` and sample standard ``deviation`` in percent, two decimals."""
     percent = 100 * np.array(list(values))
-    return round(float(percent.mean()), 2), round(float(percent.std(ddof=1)) if len(percent) > 1 else 0.0, 2)
+    deviation = float(percent.std(ddof=1)) if len(percent) > 1 else 0.0
+    return {"mean": round(float(percent.mean()), 2), "deviation": round(deviation, 2)}

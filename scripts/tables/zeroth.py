@@ -103,14 +103,14 @@ def row_of(outcomes: Found, task: str, shots: int, way: Way, reference: Way | No
     way's seeds.
     """
     case_outcomes = [outcome for key, outcome in outcomes.items() if key[:3] == (task, shots, way)]
-    mean, deviation = mean_and_deviation(outcome.after for outcome in case_outcomes)
-    start, _ = mean_and_deviation(outcome.before for outcome in case_outcomes)
+    after = mean_and_deviation(outcome.after for outcome in case_outcomes)
+    start = mean_and_deviation(outcome.before for outcome in case_outcomes)["mean"]
     collapsed = sum(outcome.collapsed for outcome in case_outcomes)
     row: dict[str, Any] = {
         "before": start,
-        "after": mean,
-        "deviation": deviation,
-        "gain": round(mean - start, 2),
+        "after": after["mean"],
+        "deviation": after["deviation"],
+        "gain": round(after["mean"] - start, 2),
         "loss": None if collapsed else round(float(np.mean([outcome.loss for outcome in case_outcomes])), 3),
         "collapsed": collapsed,
     }

@@ -123,8 +123,9 @@ def _accuracies(specs: dict[str, ZotrainSpec], steps: int, options: Options) -> 
     rows = []
     for spec in tuned:
         before, after = zip(*(fractions[first[spec], seed] for seed in seeds), strict=True)
-        mean, deviation = mean_and_deviation(after)
-        rows.append({"before": mean_and_deviation(before)[0], "after": mean, "deviation": deviation})
+        tuned_to = mean_and_deviation(after)
+        start = mean_and_deviation(before)["mean"]
+        rows.append({"before": start, "after": tuned_to["mean"], "deviation": tuned_to["deviation"]})
     return rows
 
 
