@@ -32,7 +32,7 @@ def traced_core(spec: ZostreamSpec) -> Path:
 
 
 def first_difference(spec: ZostreamSpec, job: TrainingJob, golden: Played, played: Played) -> str | None:
-    """First step with wrong records, with its first wrong operation and token; None if all records are right.
+    """First step with wrong records, its first wrong operation and token; None without a wrong record.
 
     `golden` and `played` are the job on golden and on the core.
     """

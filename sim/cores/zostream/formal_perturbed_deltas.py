@@ -79,7 +79,7 @@ def _position(checker: Checker, part: PerturbedDeltas, command: tuple[Any, Signa
         m.d.sync += position.eq(Mux(last & accepted.replay, mark, following))
         with m.If(last & accepted.mark):
             m.d.sync += mark.eq(following)
-    # words belong to the last command of the deltas; the next command follows its end
+    # words belong to the last command of the deltas; the next command follows the command's end
     checker.assume(~passes | (started & ~waits))
     checker.lemma("counted", ~started | (probe_of(part).left == remaining))
     checker.rule("position", part.at == position)

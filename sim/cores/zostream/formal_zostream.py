@@ -1,4 +1,4 @@
-"""Rules of the edges of `zostream`, see `core_edges`, of its write addresses, and of its programs.
+"""Rules of `zostream`: its edges (see `core_edges`), write addresses and programs.
 
 Besides the memory system, the netlist keeps the logit writer and the check of programs. A pass starts only with an
 accepted program; `program_sequencer` proves that the checked instructions run.

@@ -1,4 +1,4 @@
-"""Programs, sensitive weights and sample addresses that `zostream` must refuse, with the error and its value."""
+"""Refusals of `zostream`: wrong programs, sensitive weights and sample addresses, with error and value."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _other(spec: ZostreamSpec) -> Program:
 
 @lru_cache(maxsize=4)
 def wrong_inputs(spec: ZostreamSpec) -> tuple[Ending, ...]:
-    """Programs, sensitive weights, sample addresses and cache slots that the core must refuse."""
+    """Programs, sensitive weights, sample addresses and cache slots for the core to refuse."""
     rng = np.random.default_rng(0)
     plain, cached = (random_images(spec, rng, "perceptron", first=cut, cut=cut) for cut in (0, 3))
     return (
@@ -138,8 +138,7 @@ def _programs(spec: ZostreamSpec, program: Program) -> Iterator[Ending]:
 
 
 def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[str, Bytes, int]]:
-    """Streams with wrong sensitive weights in the second tensor with sensitive weights: not ascending, or beyond the
-    tensor.
+    """Streams with wrong sensitive weights in the second tuned tensor: not ascending, or beyond the tensor.
 
     Yields a name, the stream without its header, and the number of the tile in the core's error.
     """
@@ -203,7 +202,7 @@ def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
 
 
 def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
-    """Full passes whose first sentence has unreadable rows, at each power of two after the other sentences.
+    """Full passes whose first sentence is each power of two beats away, with unreadable rows.
 
     The rows begin with the last readable beat. Another sentence waits after the pass.
     """
