@@ -58,7 +58,7 @@ def _add_sub(design: Any, _: list[str]) -> None:
 
 
 def _opposite(add: Any, subtract: Any) -> bool:
-    """Whether a sum and a difference have the same operands."""
+    """Whether a sum and a difference have equal operands."""
     from pyosys import libyosys as ys
 
     def operand(cell: Any, port: str) -> tuple[Any, ...]:
@@ -73,7 +73,7 @@ _ZERO = "State.S0"
 
 
 def _merge(module: Any, mux: Any, operands: Any, subtract_low: bool) -> None:
-    """Replace a multiplexer by an ``$alu`` that subtracts for a low select, or for a high select."""
+    """Replace a multiplexer of a sum and a difference by an ``$alu``; with `subtract_low`, a low select subtracts."""
     from pyosys import libyosys as ys
 
     def name(text: str) -> Any:
@@ -130,7 +130,7 @@ def _comparators(design: Any, arguments: list[str]) -> None:
 
     lut_inputs, bits_of_a_lut = map(int, arguments)
     for module in design.modules_.values():
-        # thousands of names: `uniquify` would count up to each
+        # `uniquify` would be slow: for each of thousands of names it counts from 1
         names = (ys.IdString(f"$comparator${number}") for number in itertools.count())
         for cell in [cell for cell in module.cells_.values() if cell.type.str() in _COMPARISONS]:
             kind = cell.type.str()
@@ -171,7 +171,7 @@ def _compare_with_constant(module: Any, names: Iterator[Any], kind: str, left: A
 def _compare(
     module: Any, names: Iterator[Any], left: Any, right: Any, signed: bool, equal: bool, bits_of_a_lut: int
 ) -> Any:
-    """Create a carry chain that tells whether the left operand is greater, or also equal if `equal`."""
+    """Create a carry chain that compares: left operand greater than right operand, or equal if `equal`."""
     from pyosys import libyosys as ys
 
     def new(kind: str, *signals: Any) -> Any:
@@ -248,7 +248,7 @@ def _whole_operands(design: Any, _: list[str]) -> None:
         cells = list(module.cells_.values())
         registers = [cell for cell in cells if cell.type.str() in _WITHOUT_RESET]
         driver = {bit: register for register in registers for bit in bits_of(register.getPort(ys.IdString("\\Q")))}
-        # collected before any join: a joined register's cell is gone
+        # collected first, as a join removes the registers' cells
         for product in [cell for cell in cells if cell.type.str() == "$mul"]:
             for port in (ys.IdString("\\A"), ys.IdString("\\B")):
                 parts = {
@@ -278,7 +278,7 @@ def _high(register: Any, name: str) -> bool:
 
 
 def _join(module: Any, parts: list[Any]) -> Any:
-    """Replace registers of a common clock and enable by one register, with the resets as multiplexers at its input."""
+    """Replace registers of equal clock and enable by one register, with a multiplexer for each reset at its input."""
     from pyosys import libyosys as ys
 
     data, output, reset = (ys.IdString(f"\\{port}") for port in ("D", "Q", "SRST"))

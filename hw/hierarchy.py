@@ -13,12 +13,12 @@ _READ = re.compile(r"^ +(\w+) <= (\w+) *\[", re.MULTILINE)
 
 
 def modules_of(verilog: str) -> dict[str, str]:
-    """Split Verilog, as in `verilog.Emitted`, into modules by name; the top module comes first."""
+    """Modules of Verilog text, as in `verilog.Emitted`, by name; the top module comes first."""
     return {match[1]: match[0] for match in _MODULE.finditer(verilog)}
 
 
 def instances_of(verilog: str) -> dict[str, str]:
-    """Module name of each instance, by path with dots: ``trainer.engine``; the top module is first, with path ""."""
+    """Module name of each instance, by its path, such as ``trainer.engine``; the top module is first, with path ""."""
     modules = modules_of(verilog)
     inside = {
         name: [(kind, instance) for kind, instance in _INSTANCE.findall(text) if kind in modules]
@@ -34,7 +34,7 @@ def instances_of(verilog: str) -> dict[str, str]:
 
 
 def registers_of(verilog: str) -> list[str]:
-    """Registers of a design by path, ``trainer.engine.count``, without the output registers of memories.
+    """Registers of a design by path, such as ``trainer.engine.count``, except output registers of memories.
 
     Registers of the top module have no path prefix.
     """

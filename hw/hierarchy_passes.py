@@ -1,4 +1,4 @@
-"""Yosys passes for hierarchical Verilog: unused ports and bits, and plain names."""
+"""Yosys passes for hierarchical Verilog: remove unused ports and bits, and give plain names."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PART = re.compile(r"(.*?) ?\[(\d+)(?::(\d+))?\]")
 
 
 def _chunks(signal: Any) -> Iterator[tuple[str, int]]:
-    """Wire name and bit mask of each wire in a signal."""
+    """Name and bit mask of each wire in a signal."""
     if signal.is_chunk():  # the common case, with fewer calls into Yosys
         chunk = signal.as_chunk()
         if chunk.wire:
@@ -45,7 +45,7 @@ def _chunks(signal: Any) -> Iterator[tuple[str, int]]:
 
 
 def _used_bits(module: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Bit masks by wire: bits read by cells or connections, and bits driven by them."""
+    """Bit masks by wire: bits that cells or connections read, and bits that they drive."""
     read: dict[str, int] = defaultdict(int)
     driven: dict[str, int] = defaultdict(int)
     for left, right in module.connections_:
@@ -124,7 +124,7 @@ def _unused_ports(design: Any, _: list[str]) -> None:
 def _spare_ports(
     cell: Any, inner: Any, read_inside: dict[str, int], outer: Any, read_outside: dict[str, int]
 ) -> list[Any]:
-    """Ports of an instance without readers: inputs inside, outputs outside."""
+    """Ports of an instance without readers: for an input inside, for an output outside."""
     from pyosys import libyosys as ys
 
     spare = []
@@ -167,7 +167,7 @@ def _plain_names(design: Any, _: list[str]) -> None:
 
 
 def _rename(module: Any, is_top: bool) -> dict[str, str]:
-    """Rename the wires and instances of a module; returns new names by old names."""
+    """Rename the wires and instances of a module; returns the new name of each old name."""
     from pyosys import libyosys as ys
 
     objects = {item.name.str(): item for item in [*module.wires_.values(), *module.cells_.values()]}
@@ -206,7 +206,7 @@ def _natural(name: str) -> list[Any]:
 
 def _plain(name: str) -> str:
     """Plain identifier of a Yosys name."""
-    # leading underscores go too: Verilator omits such signals from waveforms
+    # without leading underscores, as Verilator omits such signals from waveforms
     identifier = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")
     return (
         f"{identifier}_"

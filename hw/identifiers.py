@@ -45,12 +45,12 @@ VHDL_RESERVED = frozenset(_VHDL.split())
 
 
 def keyword_of(name: str) -> str | None:
-    """Language with this name as a keyword, or None."""
+    """Language in which the name is a keyword, or None."""
     return "Verilog" if name in RESERVED else "VHDL" if name.lower() in VHDL_RESERVED else None
 
 
 def add_name(assigned: set[str], name: str) -> str:
-    """Add a name to a module's names, with a number suffix if it is taken; returns the unique name."""
+    """Add a name to a module's names, with a number as suffix if it is taken; returns the unique name."""
     if name in assigned:
         name = next(candidate for number in itertools.count(1) if (candidate := f"{name}_{number}") not in assigned)
     assigned.add(name)

@@ -17,12 +17,12 @@ class PlainSignature(wiring.Signature):
     """
 
     def create(self, *, path: tuple[str | int, ...] | None = None, src_loc_at: int = 0) -> wiring.PureInterface:
-        """Create the interface, without the last part of `path`, its own name."""
+        """Create the interface without the last part of `path`, the interface's name."""
         return super().create(path=path and path[:-1], src_loc_at=1 + src_loc_at)
 
 
 def members(spec: Spec) -> dict[str, Member]:
-    """Ports of a block by name: a stream interface per stream of the spec, a plain payload per sideband."""
+    """Ports of a block by name: a stream interface for each stream of the spec, a plain payload for each sideband."""
     return {name: member(port) for name, port in spec.streams().items()}
 
 
@@ -48,7 +48,7 @@ def shape(number: Format) -> Shape:
 
 
 def withheld(m: Module, load: wiring.PureInterface) -> Value:
-    """Whether a load withholds the output: from its first bit to the bit marked last, gaps included."""
+    """Whether a load withholds the output: from the load's first bit to the bit marked `last`, also in gaps."""
     loading = Signal()
     with m.If(load.valid):
         m.d.sync += loading.eq(~load.payload.last)
@@ -56,9 +56,9 @@ def withheld(m: Module, load: wiring.PureInterface) -> Value:
 
 
 def elements(lanes: Value, item: Field) -> list[Value]:
-    """Lanes of a field as a list, for an array or, with one lane, a plain number.
+    """Lanes of a field as a list; a field of one lane is a plain number, not an array.
 
-    Each lane is a slice of the underlying signal: for a slice of a slice, Amaranth would emit all lanes for each lane.
+    Each lane is a slice of the underlying signal. From a slice of a slice, Amaranth would emit all lanes for each lane.
     """
     width, signed = item.format.width, item.format.signed
     whole, first = Value.cast(lanes), 0

@@ -61,22 +61,23 @@ _BLOCK = """\
 
 
 def power_up_seed(seed: int) -> int:
-    """Nonzero seed of power-up contents, from the seed (0 and up) of a simulation."""
+    """Nonzero seed of power-up contents, for the seed, 0 or more, of a simulation."""
     return seed % ((1 << 32) - 1) + 1
 
 
 def power_up_argument(seed: int) -> str:
-    """Simulation argument for a seed of power-up contents."""
+    """Argument of a simulation that gives the seed of power-up contents."""
     return f"+{PLUSARG}={seed}"
 
 
 def with_power_up(body: str) -> str:
     """Add random initial values, in simulation only, to RAMs without contents and registers without an initial value.
 
-    `body` holds modules as Yosys writes them, with initial values in ``initial`` statements. Otherwise simulators read
-    unknown or always equal values. Synthesis must ignore this code, as an UltraRAM has no initial contents; tools that
-    do not define the standard macro obey the comment. The generator is an explicit xorshift, because `$random` differs
-    between simulators. Zero is its fixed point, so seed 0 gives zeros. Each instance mixes its path into the seed.
+    `body` holds modules as Yosys writes them, with initial values in ``initial`` statements. Without this code
+    simulators read unknown values, or equal values in every run. Synthesis must ignore it, as an UltraRAM has no
+    initial contents; tools that do not define the standard macro obey the comment. The generator is an explicit
+    xorshift, because `$random` differs between simulators. Zero is its fixed point, so seed 0 gives zeros. Each
+    instance mixes its path into the seed.
     """
     filled = re.sub(
         r"^module .*?^(?=endmodule$)", lambda match: _module(match[0]), body, flags=re.MULTILINE | re.DOTALL
@@ -117,5 +118,5 @@ def _module(text: str) -> str:
 
 
 def _draws(high: str) -> int:
-    """Draws for a value with this highest bit number; an empty string counts as 0."""
+    """Number of random draws for a value whose highest bit has this number; an empty string counts as 0."""
     return int(high or 0) // _DRAWN + 1

@@ -1,4 +1,4 @@
-"""Probes: internal values of a component, shown by name to its proof rules; free of cost in the netlist."""
+"""Probes: internal values of a component that its proof rules read by name, without cost in the netlist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Probe:
         raise self._missing("value", name, [shown for shown in vars(self) if not shown.startswith("_")])
 
     def state(self, name: str) -> Value:
-        """Whether the component's state machine is in a state."""
+        """High while the component's state machine is in a state."""
         if name not in (states := self._fsm.encoding if self._fsm else ()):
             raise self._missing("state", name, states)
         return self._fsm.ongoing(name)
@@ -37,6 +37,6 @@ class Probe:
 
 
 def probe(component: Elaboratable, fsm: Any = None, **values: ValueLike | Sequence[ValueLike]) -> None:
-    """Show values and a state machine's states to proof rules; may be called by each elaborating method."""
+    """Expose values and a state machine's states to proof rules; each method of `elaborate` may call it."""
     inside = vars(vars(component).setdefault("probe", Probe(component)))
     inside.update(values, _fsm=fsm or inside["_fsm"])

@@ -1,4 +1,4 @@
-"""Child processes that end with the command: at a signal, an error or a time limit, including all descendants.
+"""Child processes that end, with all descendants, when the command ends: at a signal, an error or a time limit.
 
 Each child runs in a new process group, so ``make`` and all compilers end together. A signal handler calls
 `stop`; threads waiting for or starting a program then get the same exception.
@@ -84,7 +84,7 @@ def run(
 
 
 def start(command: Iterable[str | Path], folder: Path, errors: IO[str]) -> subprocess.Popen[str]:
-    """Start a program with pipes for standard input and output, to be ended with `end`.
+    """Start a program with pipes for standard input and output; the caller must end it with `end`.
 
     Raises
     ------
@@ -125,7 +125,7 @@ def end(child: subprocess.Popen[str]) -> None:
 
 @contextlib.contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Defer the exception of `stop` to the end of a block, to lose no process and leave no lock taken.
+    """Defer the exception of `stop` to the end of a block, so that no process is lost and no lock stays taken.
 
     Blocking signals does not suffice: another thread receives them, and the main thread still runs their handler.
     """
@@ -141,13 +141,13 @@ def uninterrupted() -> Iterator[None]:
 
 
 def refuse_stopped() -> None:
-    """Raise the exception passed to `stop`, if any."""
+    """Raise the exception that `stop` got, if any."""
     if _stopped:
         raise _stopped
 
 
 def stop(error: BaseException) -> None:
-    """End all programs and raise an exception, in the main thread, for a signal handler.
+    """End all programs and raise an exception; for a signal handler, in the main thread.
 
     Within `uninterrupted`, the exception is raised at the end of the block.
     """

@@ -65,9 +65,9 @@ def _addresses(memory: Any, ports: str, defined: dict[Any, Any]) -> set[tuple[An
 
 
 def _only_defined(cells: list[Any]) -> dict[Any, Any]:
-    """Sources, by output bit, of multiplexers between a signal and an undefined value, e.g. an unused address.
+    """For multiplexers of a signal and an undefined value, such as an unused address: the signal's bit by output bit.
 
-    ``memory_libmap`` sees through them that two ports share an address.
+    ``memory_libmap`` thus finds that two ports share an address.
     """
     from pyosys import libyosys as ys
 
@@ -90,7 +90,7 @@ def _follow(bit: Any, defined: dict[Any, Any]) -> Any:
 
 
 def _separate(design: Any, module: Any, cell: Any, defined: dict[Any, Any]) -> None:
-    """Move a cell into a new module, with the wires read by the cell as inputs."""
+    """Move a cell into a new module, whose inputs are the wires that the cell reads."""
     from pyosys import libyosys as ys
 
     submodule = design.addModule(ys.IdString(f"$separate${cell.name.str()}"))
@@ -151,7 +151,7 @@ def _initial_values(design: Any, _: list[str]) -> None:
 
 
 def _initial_processes(design: Any, module: Any, driven: set[Any]) -> list[Any]:
-    """Processes of ``initial`` statements: processes with initial values, and constant processes with another driver.
+    """Processes that come from ``initial`` statements: with initial values, or constant with another driver.
 
     Yosys turns an initial value without another process into a constant process.
     """
@@ -169,7 +169,7 @@ def _initial_processes(design: Any, module: Any, driven: set[Any]) -> list[Any]:
 
 
 def _gives_constants(process: str) -> bool:
-    """Whether a process in RTLIL text assigns only constants, and wires assigned from constants."""
+    """Whether a process in RTLIL text assigns only constants, directly or through wires."""
     if re.search(r"^\s*switch ", process, re.MULTILINE):
         return False
     constant: set[str] = set()

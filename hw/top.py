@@ -24,7 +24,7 @@ _BYTE = 8
 
 @dataclass(frozen=True)
 class Wire:
-    """Port of the top module for some fields of a stream, first field lowest.
+    """Port of the top module for some fields of a stream; the first field has the lowest bits.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ class Wire:
     fields : tuple of str
         Names of the spec's stream fields.
     align : int
-        A lane's width is a multiple of this many bits; its number is sign-extended.
+        A lane is sign-extended to a multiple of this number of bits.
     """
 
     name: str
@@ -94,7 +94,7 @@ def _sideband(name: str, stream: Stream) -> Port:
 
 
 def _lanes(value: Any, field: Field) -> list[Value]:
-    """Lanes of a field, even if the block has them as one number."""
+    """Lanes of a field as a list, also if the block has them as one number."""
     if field.lanes == 1 or not isinstance(value, Value):
         return elements(value, field)
     width = field.format.width
@@ -154,7 +154,7 @@ class TopWrapper(wiring.Component):
 
     @property
     def attributes(self) -> dict[str, dict[str, str]]:
-        """Verilog attributes by wire: a core's clock, reset, buses and interrupt for block designs.
+        """Verilog attributes by wire, for block designs: a core's clock, reset, buses and interrupt.
 
         Monitor pins get the attribute that keeps them for a logic analyser.
         """
@@ -186,10 +186,10 @@ class TopWrapper(wiring.Component):
         return attributes
 
     def elaborate(self, platform: object) -> Module:
-        # extend the block's own module, not a parent module: paths inside stay as in the block
+        # add the ports in the block's own module, not in a parent module, so that paths stay the same
         vars(self._block)["_MustUse__used"] = True  # as `Fragment.get` notes it
         m: Module = self._block.elaborate(platform)
-        # a block with a reset port distributes its reset itself
+        # a block with a reset port distributes the reset itself
         shares = "reset" in self._block.signature.members
         m.domains.sync = ClockDomain("sync", local=True, reset_less=shares)
         wire = {name: getattr(self, name) for name in self.signature.members}

@@ -1,4 +1,4 @@
-"""Yosys in a child process, as its errors end the process; and passes missing in Yosys."""
+"""Yosys in a child process, as an error of Yosys ends its process; and passes that Yosys lacks."""
 
 import gc
 import importlib
@@ -47,7 +47,7 @@ _ALLOCATION = "glibc.malloc.hugetlb=1:glibc.malloc.mxfast=0"
 
 
 class YosysError(UserError):
-    """First error of Yosys, in one line.
+    """The first error of Yosys, in one line.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ def run(commands: Iterable[str], folder: Path, branches: Iterable[Iterable[str]]
         Yosys commands, and passes of this module, `synthesis_passes`, `arithmetic_passes` and `hierarchy_passes`, with
         arguments.
     branches : iterable of iterable of str, optional
-        Further command lists, run in parallel from the design after `commands`.
+        Further lists of commands, which run in parallel, each on the design after `commands`.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def run(commands: Iterable[str], folder: Path, branches: Iterable[Iterable[str]]
     names = [f"commands{number}.ys" for number in range(len(scripts))]
     for name, script in zip(names, scripts, strict=True):
         (folder / name).write_text("\n".join(script) + "\n", encoding="utf-8")
-    # scratch folders of Yosys are removed with the folder, even after a kill
+    # Yosys puts its scratch folders here, so they are removed even after a kill
     env = {"GLIBC_TUNABLES": _ALLOCATION} | os.environ | {"TMPDIR": str(folder.resolve())}
     done = processes.run([sys.executable, "-P", "-m", __name__, *names], folder, env)
     if done.returncode:
@@ -121,7 +121,7 @@ def _widen(design: Any) -> None:
                 cell.setParam(b_signed, cell.getParam(a_signed))
             elif kind in _WIDE_AS_RESULT:
                 _extend(cell, (a, b), cell.getPort(y).size(), cell.getParam(a_signed).as_bool())
-                # with equal widths the sign has no effect
+                # with equal widths the operands' signs have no effect
                 cell.setParam(a_signed, ys.Const(0, 1))
                 cell.setParam(b_signed, ys.Const(0, 1))
             elif kind == "$neg":
@@ -131,7 +131,7 @@ def _widen(design: Any) -> None:
                 width = max(cell.getPort(a).size(), cell.getPort(b).size())
                 _extend(cell, (a, b), width, cell.getParam(a_signed).as_bool())
             elif kind in _SHIFTS and cell.getPort(y).size() < cell.getPort(a).size():
-                # Verilator accepts unread bits of a wire with this name
+                # Verilator gives no warning of unread bits if a wire has this name
                 _result_on(module, cell, "shifted_unused", cell.getPort(a).size())
             else:
                 continue
@@ -146,7 +146,7 @@ def _extend(cell: Any, ports: Iterable[Any], width: int, signed: bool) -> None:
 
 
 def _result_on(module: Any, cell: Any, name: str, width: int) -> Any:
-    """Give a cell's result a new, wider wire; its low bits drive the old result. A number is added to a taken name."""
+    """Give a cell's result a new, wider wire, whose low bits drive the old result. A taken name gets a number."""
     from pyosys import libyosys as ys
 
     names = itertools.chain([name], (f"{name}_{number}" for number in itertools.count(1)))
@@ -154,7 +154,7 @@ def _result_on(module: Any, cell: Any, name: str, width: int) -> Any:
     free = next(candidate for candidate in identifiers if not module.wire(candidate))
     y, wire = ys.IdString("\\Y"), module.addWire(free, width)
     before, after = cell.getPort(y), ys.SigSpec(wire)
-    # in two parts: a slice of a signed wire is unsigned, the whole is not
+    # two slices, each unsigned, as the whole of a signed wire would be signed
     for first, size in ((0, 1), (1, before.size() - 1)):
         module.connect(before.extract(first, size), after.extract(first, size))
     cell.setPort(y, after)
@@ -206,7 +206,7 @@ def _block_latches(design: Any, _: list[str]) -> None:
                 reads.append(f"{module.name.str()}/{cell.name.str()}")
     if reads:
         ys.run_pass(f"select -set reads {' '.join(reads)}", design)
-        # passes through multiplexers of resets and enables: up to five steps of cells and wires
+        # up to five steps through cells and wires, as multiplexers of resets and enables may lie between
         ys.run_pass("opt_dff @reads %co12:+$memrd_v2[DATA]:+$mux[A,B,Y]:+$dff[D] t:$dff %i", design)
         ys.run_pass("opt_clean -purge", design)
         ys.run_pass("memory_dff a:ram_style=block a:ram_style=ultra %u", design)
@@ -263,7 +263,7 @@ def _run_script(design: Any, script: str) -> None:
 
 
 def _refuse_cut_off(file: Path, end: bytes) -> None:
-    """Exit if a file is incomplete: Yosys does not notice a full disk."""
+    """Exit if a file is incomplete, as Yosys does not notice a full disk."""
     if end not in file.read_bytes()[-400:]:
         sys.exit(f"ERROR: could not write all of {file.resolve()}: is the disk full? TMPDIR names another folder")
 

@@ -13,11 +13,11 @@ from .bursts import command
 from .memory_port import BEATS, ReadPort, WritePort
 
 _OUTSTANDING = 16
-"""Read commands with outstanding beats, at most."""
+"""Maximum number of read commands with outstanding beats."""
 
 
 def _grant(m: Module, commands: Sequence[stream.Interface], granted: stream.Interface, free: Value) -> Value:
-    """Pass on the command of the highest rank while `free`; returns its requester's number."""
+    """Pass on the command of the highest rank while `free` is high; returns the number of its requester."""
     number = Signal(range(max(len(commands), 2)))
     m.d.comb += granted.valid.eq(Cat(each.valid for each in commands).any() & free)
     for rank, each in reversed(list(enumerate(commands))):
@@ -31,7 +31,7 @@ def _grant(m: Module, commands: Sequence[stream.Interface], granted: stream.Inte
 class ReadArbiter(wiring.Component):
     """Pass on read commands by fixed priority, and route returning beats to their requesters.
 
-    A requester waits while an earlier one in `names` has a command. Commands follow each other without a lost cycle. A
+    A requester waits while a requester of higher rank has a command. Commands follow each other without a lost cycle. A
     command waiting at `command` is replaced when a command of higher rank arrives.
 
     Parameters
@@ -44,7 +44,8 @@ class ReadArbiter(wiring.Component):
     NAME_read : In, `ReadPort`, for each of `names`
         Commands of a requester, and their beats in order. `beats.valid` follows `i.valid` combinationally.
     command : Out, stream of ``address`` (`address` bits), ``beats`` (16 bits)
-        Commands of the reader, valid in the requester's cycle unless 17 commands have outstanding beats.
+        Commands for the reader, in the cycle in which a requester offers them, unless 17 commands have outstanding
+        beats.
     i : In, stream of ``data`` (128 bits), ``last`` (1 bit, the last beat of its command)
         Beats of all commands in order, from `AxiRead` or `CacheRam`.
     """
@@ -74,17 +75,17 @@ class ReadArbiter(wiring.Component):
 class WriteArbiter(wiring.Component):
     """Pass on a write command by fixed priority, then all its beats, then the next command.
 
-    Priority is as in `ReadArbiter`. A command takes a cycle besides its beats. A command waiting at `command` is
+    Priority is as in `ReadArbiter`. A command takes a cycle in addition to its beats. A command waiting at `command` is
     replaced when a command of higher rank arrives.
 
     Attributes
     ----------
     NAME_write : In, `WritePort`, for each of `names`
-        Commands of a requester; beats are accepted after their command.
+        Commands of a requester, and their beats, accepted after the command.
     command : Out, stream of ``address`` (`address` bits), ``beats`` (16 bits)
-        Commands of the writer, valid in the requester's cycle while `idle`.
+        Commands for the writer, in the cycle in which a requester offers them, while `idle` is high.
     o : Out, stream of 128 bits
-        Beats of all commands in order, valid in the requester's cycle.
+        Beats of all commands in order, in the cycle in which the requester offers them.
     idle : Out(1)
         All beats of accepted commands have passed.
     """

@@ -18,10 +18,10 @@ class AxiRead(wiring.Component):
     """Execute read commands on an AXI4 bus, in order.
 
     A burst is issued once the FIFO has space for the longest burst, so every arriving beat can be stored. `bus.ar` is
-    valid three cycles after a command is accepted, `o` three cycles after a beat arrives. Throughput is a beat a cycle,
-    if a command of n >= 2 beats comes every n cycles and the memory latency is below depth - burst cycles.
+    valid three cycles after a command was accepted, `o` three cycles after a beat arrived. Throughput is a beat a cycle
+    if a command of n >= 2 beats comes every n cycles, and the memory latency is below depth - burst cycles.
 
-    After the first bad response (SLVERR or DECERR) or `stop`, until reset: no bursts, `o` is not valid, and arriving
+    After the first bad response (SLVERR or DECERR) or `stop`, until reset, no burst is issued, `o` is not valid, and
     beats and commands are accepted and discarded. A burst beyond the bus's last address is not issued, and counts as
     DECERR.
 
@@ -45,8 +45,8 @@ class AxiRead(wiring.Component):
     error : Out(2)
         0, or the first bad response; held until reset.
     error_address : Out, `spec.address` bits, and one more if commands have more
-        Byte address of the failed burst; the highest bit is 1 if it lies beyond the bus. Bits within a beat are 0.
-        Valid while `error` is not 0.
+        Byte address of the failed burst, with 0 in the bits within a beat. The additional bit is 1 beyond the bus's
+        range. Valid while `error` is not 0.
     """
 
     def __init__(self, spec: AxiReadSpec, address: int = 0) -> None:
@@ -69,7 +69,7 @@ class AxiRead(wiring.Component):
         spec = self.spec
         m.submodules.splitter = splitter = BurstSplitter(self._address, spec.data, spec.burst, bus=spec.address)
         m.submodules.beats = beats = Fifo(self.o.payload.shape(), spec.depth)
-        # addresses of outstanding bursts; at most `depth`, as each reserves at least one beat
+        # addresses of outstanding bursts, at most `depth`, as each burst reserves space for a beat or more
         entry = data.StructLayout({"beat_address": spec.address - splitter.beat_bits, "last": 1})
         m.submodules.outstanding = outstanding = Fifo(entry, spec.depth)
         stopped, issue, free = Signal(), Signal(), Signal(range(spec.depth + 1), init=spec.depth)
@@ -77,7 +77,7 @@ class AxiRead(wiring.Component):
             m.d.sync += stopped.eq(1)
         wiring.connect(m, wiring.flipped(self.command), splitter.command)
 
-        # space for the longest burst, whatever this burst's length: no comparator
+        # wait for space for the longest burst, whatever this burst's length: this needs no comparator
         ar, burst = self.bus.ar, splitter.o.payload
         room = free[splitter.length_bits :].any()
         m.d.comb += [

@@ -16,10 +16,10 @@ _WORD = 32
 class AxiRegisters(wiring.Component):
     """Registers between a host and the core.
 
-    Address and data of a write may arrive in either order. The register changes and the response is valid `LATENCY`
-    cycles after the later of both; a read's response is valid `LATENCY` cycles after its address. Unknown addresses and
-    writes to read-only registers are answered SLVERR. Write-only registers read as 0. Writes take effect at most every
-    other cycle.
+    Address and data of a write may arrive in either order. `LATENCY` cycles after the later of both, the register
+    changes and the response is valid; a read's response is valid `LATENCY` cycles after its address. Unknown addresses
+    and writes to read-only registers are answered SLVERR. Write-only registers read as 0. At most every second cycle a
+    write takes effect.
 
     Attributes
     ----------
@@ -30,20 +30,20 @@ class AxiRegisters(wiring.Component):
     NAME : Out(32), for each RW register
         Word written by the host, initially the reset value.
     NAME, NAME_strobe : Out(32), Out(1), for each W register
-        Last word written, with unstrobed bytes 0; the strobe is 1 in the first cycle of a new word.
+        Last word written, with 0 for bytes without AXI strobe; NAME_strobe is 1 in the first cycle of a new word.
     EVENT : In(1), for each field of each W1C register
         Set the bit; takes precedence over a clearing write.
     NAME_line : Out(1), for each W1C register
-        Any set bit that is enabled in register NAME_enable, if present.
+        High while a bit is set, and enabled in register NAME_enable if present.
     NAME : Out(32), for each W1S register
         Bits set by the host, until `clear`.
     locked : In(1)
-        Writes to the map's locked registers are answered OKAY and ignored; sampled a cycle before the register would
-        change. A core that raises `locked` from a flip-flop, in the cycle after a strobe, ignores all writes after the
-        strobe's.
+        While high, writes to the map's locked registers are answered OKAY and ignored. Sampled a cycle before the
+        register would change. A core that raises `locked` from a flip-flop, in the cycle after a strobe, ignores all
+        writes after the strobe's.
     clear : In(1)
-        Reset all written registers and pending bits. Takes precedence over events and a write of the next cycle.
-        Accesses in progress are answered normally.
+        Reset all registers that the host writes, and pending bits. Takes precedence over events and over a write of the
+        next cycle. Accesses in progress are answered normally.
     """
 
     LATENCY = 2

@@ -18,11 +18,11 @@ class AxiWrite(wiring.Component):
     """Execute write commands on an AXI4 bus, in order.
 
     `bus.aw` is valid two cycles after the last beat of a burst has entered, `bus.w` three. Within a burst `bus.w.valid`
-    never falls. Bursts of two beats or more follow each other without a gap, as long as `i` keeps up.
+    stays high. Bursts of two beats or more follow each other without a gap, as long as `i` keeps up.
 
-    After the first bad response (SLVERR or DECERR) or `stop`, until reset: issued bursts are completed, no others are
-    issued, and commands and beats of `i` are accepted and discarded. A burst beyond the bus's last address is not
-    issued, and counts as DECERR.
+    After the first bad response (SLVERR or DECERR) or `stop`, until reset, issued bursts are completed, no further
+    burst is issued, and commands and beats of `i` are accepted and discarded. A burst beyond the bus's last address is
+    not issued, and counts as DECERR.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class AxiWrite(wiring.Component):
     stop, hold, error, error_address
         As in `AxiRead`.
     idle : Out(1)
-        All commands are written and responded to; once stopped, all issued bursts are.
+        All commands are written and have responses; after a stop, all issued bursts have responses.
     """
 
     def __init__(self, spec: AxiWriteSpec, address: int = 0) -> None:
@@ -79,7 +79,7 @@ class AxiWrite(wiring.Component):
         m.d.comb += [
             splitter.drop.eq(stopped | self.stop),
             room.eq((~aw.valid | aw.ready) & ~waiting & outstanding.i.ready & ~(splitter.beyond | self.hold)),
-            # independent of the splitter's late `valid`
+            # timing: `valid` of the splitter settles late in the cycle and is not used here
             ready.eq((unclaimed > length) & room & ~splitter.drop),
             splitter.o.ready.eq(ready),
             issue.eq(splitter.o.valid & ready),
@@ -106,7 +106,7 @@ class AxiWrite(wiring.Component):
         return m
 
     def _send(self, m: Module, beats: Fifo, issue: Signal, length: Signal, waiting: Signal, following: Signal) -> None:
-        """Send the data of issued bursts from the FIFO: one burst in progress, one waiting."""
+        """Send the data of issued bursts from the FIFO; a burst is in progress, and one more may wait."""
         w = self.bus.w
         sending, remaining = Signal(), Signal.like(following)
         final = Signal()

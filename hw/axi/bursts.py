@@ -30,9 +30,9 @@ def bursts(address: int) -> stream.Signature:
     address : unsigned
         Byte address of the first beat.
     length : 8 bits
-        Number of beats less one, as in AxLEN.
+        Number of beats minus 1, as in AxLEN.
     last : 1 bit
-        Last burst of a command.
+        The burst is the last of its command.
     """
     return stream.Signature(data.StructLayout({"address": address, "length": 8, "last": 1}))
 
@@ -40,15 +40,15 @@ def bursts(address: int) -> stream.Signature:
 class BurstSplitter(wiring.Component):
     """Split transfer commands at multiples of the longest burst.
 
-    A burst up to such a multiple never crosses a page of 4 KiB, and its length needs no adder. A command takes one
-    cycle more than it has bursts; the first burst is offered two cycles after acceptance.
+    A burst that ends at such a multiple never crosses a page of 4 KiB, and its length needs no adder. A command takes
+    one cycle more than it has bursts; the first burst is offered two cycles after acceptance.
 
     Parameters
     ----------
     address, data : int
         Bits of a byte address and of a beat.
     burst : int
-        Most beats of a burst, a power of two.
+        Maximum number of beats in a burst, a power of two.
     count : int
         Bits of a command's number of beats.
     bus : int, optional
@@ -57,7 +57,7 @@ class BurstSplitter(wiring.Component):
     Attributes
     ----------
     command : In, stream of `command`
-        Commands to split, in order. `ready` while no command is in progress, and while `drop`.
+        Commands to split, in order. `ready` is high while no command is in progress, and during `drop`.
     drop : In(1)
         Discard the current command, the offered burst, and new commands. From the next cycle `o.valid` is low; during
         `drop` the receiver must not accept a burst.

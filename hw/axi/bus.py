@@ -1,7 +1,7 @@
 """AXI4 interfaces as streams inside a core, and their conventional pins at its edge.
 
-A channel's payload has named fields. Fields equal in every transfer (size, burst type, cache, protection, identifier)
-exist only as constant pins.
+A channel's payload has named fields. Fields that never change (size, burst type, cache, protection, identifier) exist
+only as constant pins at the edge.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ def _stream(**fields: int) -> stream.Signature:
 
 
 class _Bus(wiring.Signature):
-    """Signature equal to signatures of the same class with the same members."""
+    """Signature that is equal to any signature of the same class with the same members."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self.members == other.members
 
 
 class Read(_Bus):
-    """Read channels of AXI4, seen from the manager; a byte address has `address` bits, a beat `data` bits.
+    """Read channels of AXI4, with the manager's directions; a byte address has `address` bits, a beat `data` bits.
 
     Members
     -------
     ar : Out, stream of ``address``, ``length`` (8 bits)
-        Bursts: byte address of the first beat, number of beats less one.
+        Bursts: byte address of the first beat, number of beats minus 1.
     r : In, stream of ``data``, ``response`` (2 bits), ``last`` (1 bit)
         Beats of the bursts in order, with their `Response`; `last` marks a burst's last beat.
     """
@@ -58,12 +58,12 @@ class Read(_Bus):
 
 
 class Write(_Bus):
-    """Write channels of AXI4, seen from the manager; a byte address has `address` bits, a beat `data` bits.
+    """Write channels of AXI4, with the manager's directions; a byte address has `address` bits, a beat `data` bits.
 
     Members
     -------
     aw : Out, stream of ``address``, ``length`` (8 bits)
-        Bursts: byte address of the first beat, number of beats less one.
+        Bursts: byte address of the first beat, number of beats minus 1.
     w : Out, stream of ``data``, ``strobe`` (1 bit per byte), ``last`` (1 bit)
         Beats of the bursts in order; `last` marks a burst's last beat.
     b : In, stream of ``response`` (2 bits)
@@ -81,7 +81,7 @@ class Write(_Bus):
 
 
 class Lite(_Bus):
-    """AXI4-Lite with 32-bit words and `address` bits of a byte address, seen from the manager.
+    """AXI4-Lite with 32-bit words and `address` bits of a byte address, with the manager's directions.
 
     Members
     -------
@@ -154,7 +154,7 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[BusPin]:
         against: Direction = "in" if member.flow is Out else "out"
         start = f"{prefix}_{channel}"
         if full and channel != "w":
-            # a single identifier keeps transfers in order; the returned identifier is ignored
+            # with a single identifier transfers stay in order, so the returned identifier is ignored
             listed.append(BusPin(f"{start}id", along, 1, 0 if along == "out" else None))
         for field, _ in port.payload.shape():
             value = Value.cast(port.payload[field])
@@ -168,7 +168,7 @@ def pins(bus: wiring.PureInterface, prefix: str) -> list[BusPin]:
 
 
 def members(pins: Iterable[BusPin]) -> dict[str, Member]:
-    """Members of a component with these pins as ports."""
+    """Members of a component whose ports are these pins."""
     return {pin.name: (Out if pin.direction == "out" else In)(pin.width) for pin in pins}
 
 

@@ -19,7 +19,7 @@ _LOW = (BEAT - 1).bit_length()
 
 
 class CacheRam(wiring.Component):
-    """Memory of `beats` words of 128 bits; reads and writes a beat a cycle each, independently.
+    """Memory of `beats` words of 128 bits; reads a beat a cycle and, independently, writes a beat a cycle.
 
     Commands are the same as for `AxiRead` and `AxiWrite`. A written beat is visible to read commands from the cycle
     after `idle` rises. Addresses wrap around at the memory's size.
@@ -27,13 +27,13 @@ class CacheRam(wiring.Component):
     Attributes
     ----------
     read : In, stream of ``address`` (`address` bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
-        Read commands. `ready` once all reads of the previous command are issued.
+        Read commands. `ready` is high once all reads of the previous command are issued.
     o : Out, stream of ``data`` (128 bits), ``last`` (1 bit, the last beat of its command)
-        Beats of all read commands in order, the first `READ_LATENCY` cycles after its command.
+        Beats of all read commands in order; a command's first beat comes `READ_LATENCY` cycles after the command.
     write : In, stream of ``address``, ``beats``, as `read`
-        Write commands. `ready` while `idle`.
+        Write commands. `ready` equals `idle`.
     i : In, stream of 128 bits
-        Beats of all write commands in order. `ready` during a write command.
+        Beats of all write commands in order. `ready` is high during a write command.
     idle : Out(1)
         All beats of write commands are in the memory.
     """

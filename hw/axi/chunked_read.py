@@ -10,16 +10,16 @@ CHUNK = 1 << (BEAT_COUNT_BITS - 1)
 
 
 class ChunkedRead:
-    """Address and beats of the next command: a whole image, or a chunk if the beats exceed a command's count.
+    """Address and beats of the next read command: the whole image, or a chunk if it exceeds the range of a command.
 
-    The registers belong to the reading module. Images of a single chunk cost only the two registers.
+    The registers belong to the module that reads. If every image fits in a command, only these two registers remain.
 
     Parameters
     ----------
     beats : int
         Beats of the largest image.
     port : Value
-        Byte address of the port's command, for its width.
+        Byte address of the read port's command; only the width matters.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class ChunkedRead:
     beats : Value
         Beats of the command.
     further : Value
-        Another chunk of the image follows the command.
+        High if another chunk of the image follows.
     """
 
     def __init__(self, beats: int, port: Value) -> None:

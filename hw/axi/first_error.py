@@ -11,14 +11,14 @@ from .bus import Response
 def first_error(
     m: Module, manager: Any, splitter: BurstSplitter, stopped: Signal, bad: Value, response: Value, beat: Value
 ) -> None:
-    """Latch the first error of a manager in `error` and `error_address`, and stop the manager.
+    """Store a manager's first error in `error` and `error_address`, and stop the manager.
 
     Parameters
     ----------
     stopped : Signal
-        Set with the error.
+        Flag that is set with the error.
     bad, response, beat : Value
-        A response is an error; its code; number of the burst's first beat in the memory.
+        Flag: a response is an error; its code; beat number, in memory, of the burst's first beat.
     """
     offset, above = splitter.beat_bits, len(manager.error_address) - manager.spec.address
     error_beat = Signal(len(manager.error_address) - offset, name="error_beat")

@@ -29,14 +29,14 @@ def beat_number(address: Value) -> Value:
 
 
 class ReadPort(wiring.Signature):
-    """Reads of any length, seen from the requester.
+    """Reads of any length, with the requester's directions.
 
     Members
     -------
     command : Out stream of ``address`` (`address` bits, a multiple of 16), ``beats`` (16 bits, from 1 up)
-        Reads; may be issued ahead of their beats.
+        Reads; the next may come before the beats of earlier reads.
     beats : In stream of 128 bits
-        Beats of all commands, in order. After a bad response or a stop, an offered beat may be withdrawn unless a FIFO
+        Beats of all commands, in order. After a bad response or a stop, an offered beat may be withdrawn if no FIFO
         lies between.
     """
 
@@ -45,7 +45,7 @@ class ReadPort(wiring.Signature):
 
 
 class WritePort(wiring.Signature):
-    """Writes of any length, seen from the requester.
+    """Writes of any length, with the requester's directions.
 
     Members
     -------
@@ -60,7 +60,7 @@ class WritePort(wiring.Signature):
 
 
 class CommandFault(wiring.Signature):
-    """A fault that ends a command, seen from the detecting component.
+    """A fault that ends a command, with the directions of the component that detects it.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class CommandFault(wiring.Signature):
     Members
     -------
     failed : Out(1)
-        A fault occurred; held until reset, like the other two.
+        A fault occurred. All three members are held until reset.
     error : Out, as wide as the codes
         Code of the first fault.
     address : Out, `address` bits

@@ -17,14 +17,14 @@ OUTSTANDING = 32
 class ReadInterleave(wiring.Component):
     """Distribute reads over two or more ports.
 
-    Ports work in parallel; early beats wait at their port, so each port needs space for all its requested beats. Beats
-    pass combinationally, one a cycle while the port of the next read has beats. After a read of one beat a cycle is
-    lost.
+    Ports work in parallel. Beats that arrive early wait at their port, so each port needs space for all beats requested
+    from it. Beats pass combinationally, one a cycle while the port of the current read has beats. A read of a single
+    beat costs one more cycle.
 
     Parameters
     ----------
     most : int
-        Most beats of a read.
+        Maximum number of beats in a read.
     direct : bool
         Pass commands combinationally, so that commands of several requesters reach each port in order. Otherwise a
         register per port cuts long paths.
@@ -54,12 +54,12 @@ class ReadInterleave(wiring.Component):
         count = range(self.most + 1)
         entry = data.StructLayout({"port": len(self.port), "beats": count})
         m.submodules.reads = reads = Fifo(entry, OUTSTANDING)
-        # the current read; `final` marks its last beat
+        # `active`: a read is in progress; `final`: at its last beat
         active, final = Signal(), Signal(reset_less=True)
-        # copies for handshakes, and for the many bits of a beat
+        # port of the current read: a copy for handshakes, a copy for the many bits of a beat
         turn, turn_of_beat = replicas(2, "turn", self.port.shape())
         remaining, moves, follows = Signal(count, reset_less=True), Signal(), Signal()
-        # the FIFO is popped a cycle late, as the acceptance of a beat arrives late
+        # timing: a beat's acceptance settles late in the cycle, so the FIFO is popped one cycle later
         begins, popped = Signal(), Signal()
         m.d.comb += [
             reads.i.payload.port.eq(self.port),
@@ -98,7 +98,7 @@ class ReadInterleave(wiring.Component):
             return
         m.d.comb += asked.ready.eq(reads.i.ready & ~Array(command.valid for command in commands)[self.port])
         for number, command in enumerate(commands):
-            # registered, as both ends of a command are far apart
+            # timing: requester and port are far apart on the device, so the command is registered
             payload = data_register(m, command.payload, f"payload{number}")
             with m.If(command.ready):
                 m.d.sync += command.valid.eq(0)

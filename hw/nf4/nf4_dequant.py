@@ -1,4 +1,4 @@
-"""RTL of `nf4_dequant`: level times scale in a DSP per lane, rounded half to even."""
+"""RTL of `nf4_dequant`: a DSP per lane multiplies level and scale, rounded half to even."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -12,10 +12,10 @@ from ..primitives.pipeline import Pipeline
 
 
 class Nf4Dequant(wiring.Component):
-    """Convert NF4 codes to Q8.16, a word of lanes a cycle, `spec.latency` (4) cycles later.
+    """Convert NF4 codes to Q8.16: a word of lanes a cycle, with a latency of `spec.latency` (4) cycles.
 
-    A DSP per lane multiplies and rounds: product plus half a step, then the last bit cleared for a tie. All stages
-    stall while the last stage is full and not accepted.
+    A DSP per lane multiplies and adds half an LSB; for a tie the result's lowest bit is cleared. All stages stall while
+    the last stage is full and not accepted.
     """
 
     def __init__(self, spec: Nf4DequantSpec) -> None:
@@ -48,7 +48,7 @@ class Nf4Dequant(wiring.Component):
         )
         value = Signal(signed(Q8_16.width), name=f"value_{j}", reset_less=True)
         half = 1 << (LEVEL_FRACTION - 1)
-        # dropped bits all zero: the product was a tie, so the result is made even
+        # dropped bits of 0: the product was a tie, so make the result even
         tie = ~total[:LEVEL_FRACTION].any()
         rounded = total[LEVEL_FRACTION:][: Q8_16.width]
         with m.If(move):

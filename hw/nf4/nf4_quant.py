@@ -1,4 +1,4 @@
-"""RTL of `nf4_quant`: a circular buffer, two DSPs for the thresholds, fifteen comparators."""
+"""RTL of `nf4_quant`: a circular buffer for values, two DSPs for the thresholds, and fifteen comparators."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, memory, wiring
@@ -18,7 +18,7 @@ _LOW = 17
 
 
 class Nf4Quant(wiring.Component):
-    """Convert blocks of Q8.16 values to NF4 codes: a word of one or two values a cycle in, their codes out.
+    """Convert blocks of Q8.16 values to NF4 codes; accepts a word of one or two values a cycle.
 
     The first code is valid 25 cycles after the last word of its block. In steady state a block of n words takes max(n,
     16) cycles. While a code is offered and not accepted, words are accepted and thresholds computed as far as buffer
@@ -39,12 +39,12 @@ class Nf4Quant(wiring.Component):
         m.submodules.ends = ends = Fifo(block, self.spec.waiting)
         self._take(m, write, read.en, ends)
 
-        # the block with thresholds in computation, and the scale of the block being output
+        # `derived`: block whose thresholds are computed; `given_scale`: scale of the block at the output
         derived, given_scale = Signal(block, reset_less=True), Signal(SCALE.width, reset_less=True)
         move, take_over = Signal(), Signal()
         thresholds, nearly_complete = self._thresholds(m, ends, take_over, derived)
 
-        # a block is due once first value and last threshold will arrive together
+        # a block is due once its last threshold will be ready as early as its first value
         due, giving, out_of_values, first, remaining = Signal(), Signal(), Signal(init=1), Signal(2), Signal(bits)
         single = Signal(reset_less=True)
         with m.If(nearly_complete):
@@ -93,7 +93,7 @@ class Nf4Quant(wiring.Component):
         return m
 
     def _codes(self, m: Module, move: Value, word: Value, borders: list[Signal]) -> Value:
-        """Codes of a word, three cycles after the read."""
+        """Codes of a word, three cycles after its read."""
         codes: list[Value] = []
         for number in range(self.spec.values):
             name = "_of_second" if number else ""
@@ -110,7 +110,7 @@ class Nf4Quant(wiring.Component):
         return Cat(codes)
 
     def _take(self, m: Module, write: memory.WritePort, leave: Value, ends: Fifo) -> None:
-        """Store values; a cycle after a block's last value, enqueue the block's scale and length less 1."""
+        """Store values; a cycle after a block's last value, enqueue the block's scale and its words minus 1."""
         bits = self.spec.address_bits
         word = self.i.payload
         used, enter = Signal(bits + 1), Signal()
@@ -146,9 +146,9 @@ class Nf4Quant(wiring.Component):
                 m.d.sync += largest.eq(doubled)
 
     def _largest_of_word(self, m: Module, largest: Signal) -> tuple[Value, Value]:
-        """Larger magnitude of the offered word, as twice the magnitude less the sign, and whether it exceeds `largest`.
+        """Largest magnitude in the offered word, and a flag: it exceeds `largest`.
 
-        This measure needs no negation and has the same order.
+        A magnitude is given as twice the magnitude minus the sign bit: the same order, without a negation.
         """
         word = self.i.payload
         doubled: list[Value] = []
@@ -157,28 +157,29 @@ class Nf4Quant(wiring.Component):
             doubled.append(Cat(sign, value[:-1] ^ sign.replicate(Q8_16.width - 1)))
         if self.spec.values == 1:
             return doubled[0], doubled[0] > largest
-        # both comparisons with `largest` run in parallel with the comparison of the pair
+        # three comparisons in parallel: of the pair, and of both values with `largest`
         first, second = doubled
         chosen = ~word.single & (second > first)
         return Mux(chosen, second, first), (first > largest) | (~word.single & (second > largest))
 
     def _thresholds(self, m: Module, ends: Fifo, take_over: Value, derived: data.View) -> tuple[list[Signal], Value]:
-        """Scale times each constant, one a cycle: floor((scale high + floor(scale low / 2**17)) / 2**11).
+        """Product of scale and each constant, one a cycle: floor((scale high + floor(scale low / 2**17)) / 2**11).
 
-        Thresholds shift into a chain. A complete chain stalls until the previous block's thresholds are no longer
-        needed, and is then taken over in one cycle. The returned flag is set three cycles before completion.
+        Thresholds shift into a chain of registers. A complete chain stalls until the comparators no longer need the
+        previous block's thresholds, then moves to them in one cycle. The returned flag is set three cycles before the
+        chain is complete.
         """
 
         def register(name: str, width: int) -> Signal:
             return Signal(signed(width), name=name, reset_less=True)
 
-        # a sixteenth step without a threshold, for the takeover
+        # a sixteenth step, without a threshold, for the move to the comparators
         constants = [*THRESHOLDS.tolist(), 0]
         narrow, wide = _LOW + 1, Q8_16.width
         low_factor, low_constant, low_product, low = map(
             register, ("low_factor", "low_constant", "low_product", "low"), (wide, narrow, wide + narrow, wide + narrow)
         )
-        # the second DSP works a cycle later, to add the first DSP's sum
+        # the second DSP works a cycle later, as it adds the first DSP's sum
         high_factor, high_constant, high_product, total = map(
             register, ("high_factor", "high_constant", "high_product", "total"), (wide, narrow, wide + narrow, 48)
         )
@@ -207,7 +208,7 @@ class Nf4Quant(wiring.Component):
         with m.If(arrived.at("total")):
             threshold = total[THRESHOLD_FRACTION - _LOW :][: Q8_16.width]
             m.d.sync += Cat(thresholds).eq(Cat(*thresholds[1:], threshold))
-        # a block waiting for the previous takeover is at step 3 at most
+        # a block that waits for the previous block's move is at step 3 at most
         with m.If(step[-1]):
             m.d.sync += derived.eq(ends.o.payload)
         return thresholds, completed.at("operands")

@@ -6,12 +6,12 @@ from amaranth.hdl import Module, Signal, Value, signed
 
 
 def adder_tree(m: Module, values: Sequence[Value], name: str, reset_less: bool = True) -> Value:
-    """Exact sum of signed values, a set of operands a cycle.
+    """Exact sum of signed values; accepts a set of operands a cycle.
 
     Parameters
     ----------
     values : sequence of Value
-        2**k operands of equal width, taken as signed.
+        2**k operands of equal width, interpreted as signed.
     name : str
         Prefix of the registers' names: ``NAME_LEVEL_NUMBER``.
     reset_less : bool

@@ -12,8 +12,8 @@ from .registers import data_register
 class AddressGenerator(wiring.Component):
     """Compute the address of an array element: ``(base + index * stride) mod 2**address``.
 
-    One address at a time. The unsigned multiplication of 24 x 16 bits has registers at inputs and output, to map to one
-    DSP.
+    Computes one address at a time. The unsigned multiplication of 24 x 16 bits has registers at inputs and output, to
+    map to one DSP.
 
     Attributes
     ----------
@@ -22,7 +22,7 @@ class AddressGenerator(wiring.Component):
     index : In(24)
         Number of the element, from 0.
     stride : In(16)
-        Units of an address from one element to the next, in the range of a transfer command's beats.
+        Difference between the addresses of neighbouring elements; as many bits as the beats of a transfer command.
     base : In, `address` bits
         Address of element 0.
     done : Out(1)

@@ -7,9 +7,10 @@ from amaranth.lib import data
 
 
 class Pipeline:
-    """Named stages with cycles between them; values are placed at one stage and read at a later stage.
+    """Named stages with fixed distances in cycles; place a value at one stage, read it at a later stage.
 
-    Data path registers stay with the caller. A placed value gets as many delay registers as lie between its two stages.
+    The caller keeps the registers of the data path. A placed value gets a delay register for each cycle between both
+    stages.
 
     ::
 
@@ -20,14 +21,14 @@ class Pipeline:
     Parameters
     ----------
     stages : mapping of str to int
-        Cycles from the previous stage, by name; 0 for the first stage.
+        Distance of each named stage from the previous stage, in cycles; 0 for the first stage.
     enable : ValueLike, optional
         Clock enable of the registers.
 
     Raises
     ------
     ValueError
-        If a number of cycles is negative.
+        If a distance is negative.
     """
 
     def __init__(self, m: Module, stages: Mapping[str, int], enable: ValueLike | None = None) -> None:
@@ -48,7 +49,7 @@ class Pipeline:
         return cycles
 
     def place(self, stage: str, value: Value, name: str, reset_less: bool = False) -> "Placed":
-        """Place a value, or a view, at the stage of its validity.
+        """Place a value, or a view, at the stage where it is valid.
 
         Registers are called ``NAME_NUMBER``. They have a reset unless `reset_less`: valid flags need a reset, data do
         not.
@@ -56,12 +57,12 @@ class Pipeline:
         return Placed(self, stage, value, name, reset_less)
 
     def place_flag(self, stage: str, flag: Value, register: Signal) -> "Placed":
-        """Place a single bit, delayed by a shift register of the caller, one signal bit a cycle."""
+        """Place a single bit; `register`, a signal of the caller, is its shift register, a bit per cycle."""
         self.load(register, Cat(flag, register[:-1]))
         return Placed(self, stage, flag, register.name, later=register)
 
     def load(self, register: Signal, value: ValueLike) -> None:
-        """Assign a register's next value, under the pipeline's enable."""
+        """Assign a register's next value, with the pipeline's clock enable."""
         if self._enable is None:
             self._m.d.sync += register.eq(value)
         else:
@@ -70,7 +71,7 @@ class Pipeline:
 
 
 class Placed:
-    """A value placed in a `Pipeline`; delay registers are created once, up to the latest stage read."""
+    """A value placed in a `Pipeline`; all readers share its delay registers, up to the latest stage that is read."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Placed:
 
     @property
     def later(self) -> list[Value]:
-        """The value one cycle after its stage, two cycles, and so on, up to the latest stage read."""
+        """Outputs of the delay registers: the value one cycle after its stage, two cycles after, and so on."""
         return self._copies[1:]
 
 
@@ -114,11 +115,11 @@ def delayed(m: Module, value: Value, cycles: int, name: str = "delayed", reset_l
     name : str
         Prefix of the registers' names: ``NAME_NUMBER``.
     reset_less : bool
-        Registers without reset, for data qualified by a flag; several then fit into a LUT per bit.
+        Registers without reset, for data qualified by a flag. Synthesis then maps several to one LUT per bit.
 
     Returns
     -------
     Value or data.View
-        `value` as of `cycles` ago; zero in the first `cycles` cycles after a reset, unless `reset_less`.
+        `value` of `cycles` cycles ago; zero in the first `cycles` cycles after a reset, unless `reset_less`.
     """
     return Pipeline(m, {"now": 0, "later": cycles}).place("now", value, name, reset_less).at("later")

@@ -14,7 +14,7 @@ def ram(platform: object, planned: MemoryShape, shape: ShapeLike | None = None) 
     Parameters
     ----------
     platform : MemoryPlan or None
-        Plan of the block, as passed to `elaborate`; None for a memory alone on a device with all RAM types.
+        Plan of the block, as passed to `elaborate`; None if the memory has a device with all RAM types to itself.
     shape : ShapeLike, optional
         Shape of a word, by default an unsigned integer.
     """

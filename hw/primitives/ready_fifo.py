@@ -9,9 +9,9 @@ from .fifo import Fifo
 
 
 class ReadyFifo(wiring.Component):
-    """A `Fifo` with a word counter in front: no logic before `i.ready`.
+    """A `Fifo` with a word counter in front, so that `i.ready` is a register's output.
 
-    Parameters and timing are as in `Fifo`, except that a word waits if only the output register is free.
+    Parameters and timing are as in `Fifo`, except that `i.ready` is low if only the output register is free.
     """
 
     def __init__(self, shape: ShapeLike, depth: int) -> None:
@@ -22,7 +22,7 @@ class ReadyFifo(wiring.Component):
         m = Module()
         m.submodules.words = words = Fifo(self._shape, self._depth)
         wiring.connect(m, words.o, wiring.flipped(self.o))
-        # words in the memory and the output register; below the limit the memory has space
+        # number of words in memory and output register; below the limit the memory has space
         stored, ready = Signal(range(self._depth + 2)), Signal(init=1)
         takes, gives = self.i.valid & ready, self.o.valid & self.o.ready
         full = (stored == self._depth + 1) | (takes & (stored == self._depth))

@@ -13,7 +13,7 @@ from .registers import data_register
 
 
 class ReciprocalDivider(wiring.Component):
-    """Multiply a number a cycle by the reciprocal of a constant, without handshake; a partial product is one DSP.
+    """Multiply a number a cycle by the reciprocal of a constant; no handshake; each partial product takes one DSP.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class ReciprocalDivider(wiring.Component):
             product[: reciprocal.shift],
             product[reciprocal.shift : reciprocal.shift + reciprocal.activation.width],
         )
-        # the quotient is offset by half its range, i.e. its highest bit is inverted
+        # the quotient is offset by half its range: invert its highest bit
         tie = low < reciprocal.multiplier if reciprocal.count % 2 == 0 else Const(0, 1)
         quotient = [high[0] & ~tie, *high[1:-1], ~high[-1]]
         into = data_register(m, self.quotient)
@@ -48,7 +48,7 @@ class ReciprocalDivider(wiring.Component):
         return m
 
     def _product(self, m: Module) -> Value:
-        """Unsigned product; registered, unless the multiplication is a mere shift."""
+        """Unsigned product; in a register, except if the multiplication is a mere shift."""
         reciprocal = self.reciprocal
         across, down = reciprocal.parts
         if not across:
@@ -67,6 +67,6 @@ class ReciprocalDivider(wiring.Component):
             products.append(shifted)
         products += [Const(0, signed(width))] * ((1 << (len(products) - 1).bit_length()) - len(products))
         total = adder_tree(m, products, "sum")
-        # a single product needs no adder, and its own register is the last
+        # a single product needs no adder; its register is the output
         rest = reciprocal.latency - 3 - (len(products) - 1).bit_length()
         return delayed(m, total, rest, "product", reset_less=True).as_unsigned()

@@ -15,11 +15,12 @@ KEPT = {"keep": "true"}
 
 
 class ResetTree(Elaboratable):
-    """Reset a component by several reset registers, the leaves, each driving some of the component's registers.
+    """Reset a component through several reset registers, the leaves; each drives some of the component's registers.
 
-    A module with its submodules gets one leaf if within `LOADS`; small neighbours share a leaf, larger modules get
-    several. All leaves have the same value, and synthesis keeps them apart. Registers declared ``reset_less`` are no
-    loads. With a tree the domain ``sync`` must have no reset, or each register would need a gate for both.
+    A module with at most `LOADS` loads, submodules included, gets one leaf; small neighbours share a leaf, larger
+    modules get several. All leaves have the same value, and synthesis does not merge them. Registers declared
+    ``reset_less`` are no loads. The domain ``sync`` must have no reset of its own, or each register would need a gate
+    for two resets.
 
     Parameters
     ----------
@@ -31,9 +32,10 @@ class ResetTree(Elaboratable):
     Attributes
     ----------
     active : Signal
-        The first leaf: one cycle after `root`, high at power-up. It resets the component at the end of high cycles.
+        The first leaf: follows `root` by one cycle, and is high at power-up. The component resets at the end of each
+        cycle in which it is high.
     loads : list of int
-        Loads of each leaf, once the tree is elaborated.
+        Number of loads of each leaf, after elaboration.
     """
 
     def __init__(self, part: Any, root: Value, loads: int = LOADS) -> None:
@@ -48,7 +50,7 @@ class ResetTree(Elaboratable):
         return fragment
 
     def _share(self, fragment: Fragment) -> None:
-        """Assign a module with its submodules to the last leaf, and to new leaves as needed."""
+        """Assign a module with its submodules to the newest leaf, and to further leaves as needed."""
         registers = list(_registers(fragment))
         if (whole := _loads(fragment)) <= self._most < self.loads[-1] + whole:
             self._next()
@@ -81,7 +83,7 @@ class ResetTree(Elaboratable):
 
 
 def _registers(fragment: Fragment) -> Iterator[tuple[Signal, int, int]]:
-    """Registers of a module, submodules apart, with a reset: signal, first bit and end bit, in reverse order."""
+    """Registers with a reset in a module, without its submodules: signal, first bit and end bit, in reverse order."""
     collector = LHSMaskCollector()
     collector.visit_stmt(fragment.statements.get("sync", []))
     for signal, first, last in reversed(list(collector.chunks())):
@@ -90,7 +92,7 @@ def _registers(fragment: Fragment) -> Iterator[tuple[Signal, int, int]]:
 
 
 def _loads(fragment: Fragment) -> int:
-    """Bits of registers with a reset, submodules included."""
+    """Number of register bits with a reset, submodules included."""
     direct = sum(last - first for _, first, last in _registers(fragment))
     return direct + sum(_loads(each) for each, *_ in fragment.subfragments)
 

@@ -31,18 +31,18 @@ def saturate_to(value: Signal, widths: Mapping[int, Value]) -> tuple[Value, Valu
     Parameters
     ----------
     value : Signal
-        Taken as signed, with more bits than the widest result.
+        Number, interpreted as signed, with more bits than the widest result.
     widths : mapping of int to Value
-        Conditions by their number of bits; exactly one condition must hold.
+        Condition that selects each number of bits; exactly one must hold.
 
     Returns
     -------
     (Value, Value)
-        The number, sign-extended to the widest, and its clip flag.
+        The number, sign-extended to the widest result, and a flag: clipped.
     """
     widest = max(widths)
     beyond = Cat(condition & ~_fits(value, width) for width, condition in widths.items()).any()
-    # a saturated number has the inverted sign in all bits below the sign position
+    # saturated: all bits below the sign position are the inverted sign
     below = Cat(
         Cat(condition for width, condition in widths.items() if width > bit + 1).any() for bit in range(widest - 1)
     )
@@ -56,7 +56,7 @@ class RoundSaturate(wiring.Component):
     Parameters
     ----------
     drop : int
-        Fraction bits of the input beyond the target's; at least 1.
+        Number of fraction bits to round off, at least 1.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class NoiseSaturate(wiring.Component):
     i, o, clipped
         As in `RoundSaturate`, with the same latency.
     noise : In(noise)
-        Random number of fewer than `drop` bits, with `i`: the upper bits of the addend below the target's fraction,
+        Random number for `i`, of fewer than `drop` bits. It is added below the target's fraction, left-aligned and
         followed by a bit 1.
     """
 
@@ -117,7 +117,7 @@ class NoiseSaturate(wiring.Component):
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        # bits below the random number have no effect
+        # bits below the random number cannot change the result
         odd = Cat(1, self.noise)
         below = self.drop - len(odd)
         upper, added = Signal(signed(len(self.i) - below), reset_less=True), Signal.like(odd, reset_less=True)

@@ -14,7 +14,7 @@ _BELOW = 2
 
 
 def shift_left(value: Value, places: Value) -> Value:
-    """Shift a signed number left without loss, combinationally, by a multiplexer per bit of `places`."""
+    """Shift a signed number left by `places`, without loss, combinationally, with a multiplexer per bit of `places`."""
     for number, bit in enumerate(places):
         value = Mux(bit, Cat(Const(0, 1 << number), value).as_signed(), value)
     return value
@@ -39,7 +39,7 @@ class RoundingShifter(wiring.Component):
     i : In(signed(width))
         Number to shift. Sampled in every cycle.
     places : In(range(most - least + 1))
-        With `i`: bits to drop, less `least`.
+        With `i`: number of bits to drop, minus `least`.
     o : Out(signed(target.width))
         Rounded and saturated result, registered, `latency` cycles after `i`.
     clipped : Out(1)
@@ -64,7 +64,7 @@ class RoundingShifter(wiring.Component):
 
     @staticmethod
     def latency_of(most: int) -> int:
-        """Cycles for a range of `most` places."""
+        """Latency for a range of `most` places."""
         return -(-most.bit_length() // _BITS_A_STAGE) + RoundSaturate.LATENCY
 
     def elaborate(self, platform: object) -> Module:
@@ -86,7 +86,7 @@ class RoundingShifter(wiring.Component):
 
 
 def _stage(value: Value, places: Value, first: int) -> Value:
-    """Shift right by some bits of the places, from weight ``2**first``; the lowest bit is sticky."""
+    """Shift right by some bits of the places, the first of weight ``2**first``; the result's lowest bit is sticky."""
     for number, bit in enumerate(places, start=first):
         step = min(1 << number, len(value) - 1)
         sign = value[-1].replicate(step)

@@ -11,7 +11,7 @@ from .grng import number_of
 
 
 class ShiftedGenerator(wiring.Component):
-    """A generator of `grng` with its registers chained into one shift register.
+    """A generator of `grng` whose registers also form one shift register.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class ShiftedGenerator(wiring.Component):
     falls_out : Out, 1
         Serial output: highest bit of the last register.
     number : Out, Q3.5
-        Number of the present state.
+        Number of the current state.
     """
 
     def __init__(self, spec: GrngSpec) -> None:
@@ -57,9 +57,8 @@ class ShiftedGenerator(wiring.Component):
 class GaussianArray(wiring.Component):
     """n Gaussian random numbers, a word a cycle, with replay from a mark.
 
-    A replay or a mark rotates the generators of each ring once through a shift register, in `spec.replay_cycles`
-    cycles; so does a reset. No word is valid meanwhile, and a load waits. The path from registers to numbers is
-    combinational, as in `Grng`.
+    A replay, a mark or a reset shifts the state of each ring once around, in `spec.replay_cycles` cycles. Meanwhile no
+    word is valid, and a load waits. The path from registers to numbers is combinational, as in `Grng`.
     """
 
     def __init__(self, spec: GaussianArraySpec) -> None:
@@ -90,7 +89,7 @@ class GaussianArray(wiring.Component):
         return m
 
     def _turn(self, m: Module, turning: Signal, restoring: Signal) -> None:
-        """Rotate the rings once, after a mark or a replay."""
+        """Shift the state of the rings once around, after a mark, a replay or a reset."""
         length = self.spec.replay_cycles
         remaining = Signal(range(length), init=length - 1)
         with m.If(turning):
@@ -103,7 +102,7 @@ class GaussianArray(wiring.Component):
     def _ring(
         self, m: Module, ring: list[ShiftedGenerator], name: str, before: Value, turning: Signal, restoring: Signal
     ) -> Value:
-        """Connect a shift register in parallel to some generators; returns the generators' serial output."""
+        """Connect a shift register, for a copy of the state, in parallel to generators; returns their serial output."""
         copy = Signal(self.spec.replay_cycles, name=name, reset_less=True)
         into, falls_out = Signal(name=f"into_{name}"), ring[-1].falls_out
         m.d.comb += into.eq(Mux(turning, Mux(restoring, copy[-1], falls_out), before))

@@ -1,4 +1,4 @@
-"""RTL of `grng`: eight LFSRs, and combinational logic from their state to the number."""
+"""RTL of `grng`: eight LFSRs; combinational logic turns their state into a number."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -10,7 +10,8 @@ from ..ports import members
 class Grng(wiring.Component):
     """Gaussian random numbers from eight LFSRs, one a cycle.
 
-    The path from the registers to the number is combinational, as published; register `o` for a faster clock.
+    The path from the registers to the number is combinational, as published. For a faster clock, put a register after
+    `o`.
     """
 
     def __init__(self, spec: GrngSpec) -> None:
@@ -30,12 +31,12 @@ class Grng(wiring.Component):
 
 
 def number_of(m: Module, registers: list[Signal], form: str) -> Value:
-    """Number of the state of the eight registers, Q3.5; see `GrngSpec.form`."""
+    """Number for a state of the eight registers, Q3.5, in the logic of `GrngSpec.form`."""
     return {"tree": _tree, "select": _select, "sum": _sum}[form](m, registers)
 
 
 def _tree(m: Module, registers: list[Signal]) -> Value:
-    """All comparators of a level in parallel; higher bits select among them and their mirror images."""
+    """All comparators of a level in parallel; the number's higher bits select one, or the mirror image of one."""
     bits: list[Value] = []
     for level, (register, row) in enumerate(zip(registers, thresholds(), strict=True)):
         lower = [register < threshold for threshold in row]
@@ -43,12 +44,12 @@ def _tree(m: Module, registers: list[Signal]) -> Value:
         bit = Signal(name=f"bit_{level}")
         m.d.comb += bit.eq(_choose(entries, bits))
         bits.append(bit)
-    # a second comparison for the sign: simulators report a loop if bits of a number depend on its sign bit
+    # repeat the comparison of the sign: if bits of a number depend on its sign bit, simulators report a loop
     return Cat(*reversed(bits[1:]), registers[0] < thresholds()[0][0])
 
 
 def _choose(entries: list[Value], select: list[Value]) -> Value:
-    """Entry addressed by the select bits, most significant first."""
+    """Entry at the index given by the select bits, most significant first."""
     if len(entries) == 1:
         return entries[0]
     half = len(entries) // 2
@@ -56,7 +57,7 @@ def _choose(entries: list[Value], select: list[Value]) -> Value:
 
 
 def _select(m: Module, registers: list[Signal]) -> Value:
-    """One comparator per level on the tree of minus; the number is complemented for plus."""
+    """One comparator per level, for the negative half of the tree; for the positive half the number is complemented."""
     walked: list[Value] = []
     for level, (register, row) in enumerate(zip(registers[1:], thresholds()[1:], strict=True), 1):
         constants = [Const(value, len(register)) for value in row]
@@ -68,7 +69,7 @@ def _select(m: Module, registers: list[Signal]) -> Value:
 
 
 def _sum(m: Module, registers: list[Signal]) -> Value:
-    """Sum in which carry inputs of the first four adders add the eight half steps, rounded half to even."""
+    """Sum of the terms, rounded half to even; the carry inputs of the first four adders add the eight half steps."""
     terms: list[Value] = [register[len(register) - TERM :].as_signed() for register in registers]
     pairs = list(zip(terms[::2], terms[1::2], strict=True))
     sums = [(Cat(Const(1, 1), a).as_signed() + Cat(Const(1, 1), b).as_signed()) >> 1 for a, b in pairs]

@@ -1,4 +1,4 @@
-"""RTL of `pezo`: one of two generators with a common stream, and replay from a mark."""
+"""RTL of `pezo`: a pool or an array as generator, with replay from a mark."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -13,8 +13,8 @@ from .urng import Urng
 class Pezo(wiring.Component):
     """Random numbers of PeZO, from a pool in block RAM or computed on the fly, a word a cycle.
 
-    With the pool, a replay or a mark takes no cycle. On the fly, each rotates the state once through a shift register,
-    in `spec.replay_cycles` cycles; so does a reset. No word is valid meanwhile, and a load waits.
+    With the pool, a replay or a mark takes no cycle. On the fly, a replay, a mark or a reset shifts the state once
+    around, in `spec.replay_cycles` cycles. Meanwhile no word is valid, and a load waits.
     """
 
     def __init__(self, spec: PezoSpec) -> None:
@@ -56,7 +56,7 @@ class Pezo(wiring.Component):
         return m
 
     def _ring(self, m: Module, falls_out: Signal, load: wiring.PureInterface) -> None:
-        """Connect a shift register in parallel to the array; its input is the load, its own output or the array's."""
+        """Connect a shift register in parallel to the array; input: the load, its own output, or the array's output."""
         length = self.spec.state_bits
         copy = Signal(length, reset_less=True)
         remaining = Signal(range(length), init=length - 1)

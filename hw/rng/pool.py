@@ -8,7 +8,7 @@ from ..ports import elements, members, withheld
 
 
 class Pool(wiring.Component):
-    """Stored random numbers, a row of p a cycle from block RAM, including replays.
+    """Stored random numbers: a row of p numbers a cycle from block RAM, also at a replay.
 
     One register holds the address of the offered row, another the address of the mark. A load withdraws the offered
     row; the loaded row becomes the mark.
@@ -35,7 +35,7 @@ class Pool(wiring.Component):
         )
         port = rom.read_port(domain="comb")
         m.d.comb += port.addr.eq(upcoming)
-        # maps to the block RAM's output latch, with the reset value as SRVAL
+        # synthesis maps `row` to the block RAM's output latch, with its reset value as SRVAL
         with m.If(loading | taken):
             m.d.sync += [address.eq(upcoming), row.eq(port.data)]
         with m.If(loading | (taken & self.mark.bit)):

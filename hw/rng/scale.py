@@ -8,9 +8,9 @@ from ..ports import members, withheld
 
 
 class Scale(wiring.Component):
-    """Scale factor of each word of `urng`, from a table addressed by a reference generator's state; one a cycle.
+    """Scale factors for words of `urng`, one a cycle: a reference generator's state addresses a table.
 
-    The register holds the state of the offered factor. A load withdraws the factor until the bit marked last. `scan`
+    The register holds the state of the offered factor. A load withdraws the factor until the bit marked `last`. `scan`
     outputs the state of the factor offered before the load.
     """
 
@@ -44,7 +44,7 @@ class Scale(wiring.Component):
         )
         port = rom.read_port(domain="comb")
         m.d.comb += port.addr.eq(upcoming)
-        # maps to the block RAM's output latch, with the reset value as SRVAL
+        # synthesis maps this register to the block RAM's output latch, with its reset value as SRVAL
         with m.If(advance):
             m.d.sync += [reference.eq(upcoming), offset.eq(port.data)]
         m.d.comb += [self.scan.bit.eq(reference[-1]), self.o.payload.scale.eq(offset + int(spec.table.min()))]

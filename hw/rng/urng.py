@@ -10,8 +10,8 @@ from ..ports import elements, members, withheld
 class Urng(wiring.Component):
     """Uniform random numbers from a ring of n maximal-length LFSRs, a word of n numbers a cycle.
 
-    The ring's rotation is wiring. During a load the registers form one shift register, through the two spare inputs of
-    each feedback LUT. Like a reset, a load withdraws the offered word; no word is valid before the bit marked last.
+    The rotation of the ring is wiring. During a load the registers form one shift register, through two spare inputs of
+    each feedback LUT. Like a reset, a load withdraws the offered word. No word is valid until the bit marked `last`.
     """
 
     def __init__(self, spec: UrngSpec) -> None:
