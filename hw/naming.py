@@ -1,10 +1,10 @@
-"""Names in the emitted RTLIL that depend on the source alone, not on surrounding code."""
+"""Stable names in the emitted RTLIL: a change of other code does not change them."""
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from amaranth.back import rtlil
@@ -14,7 +14,7 @@ from amaranth.hdl._ast import SignalSet
 from amaranth.lib import wiring
 
 from .identifiers import add_name
-from .source_names import names_from_source
+from .source_names import names_from_source, replaced
 
 
 def convert(component: wiring.Component, name: str, platform: object, emit_src: bool = False) -> str:
@@ -39,21 +39,11 @@ def convert(component: wiring.Component, name: str, platform: object, emit_src: 
         )
         for member, port in component.signature.members.items()
     }
-    with _counted_names(), names_from_source():
+    with replaced(ir, "_add_name", add_name), names_from_source():
         design = Fragment.get(component, platform).prepare(ports, hierarchy=(name,))
     with _names_of_registers(_registers(design)), _named_ports():
         text: str = rtlil.convert_fragment(design, name=name, emit_src=emit_src)[0]
     return text
-
-
-@contextlib.contextmanager
-def _counted_names() -> Iterator[None]:
-    original = ir._add_name
-    ir._add_name = add_name
-    try:
-        yield
-    finally:
-        ir._add_name = original
 
 
 def _registers(design: Any) -> Any:
@@ -66,8 +56,7 @@ def _registers(design: Any) -> Any:
     return registers
 
 
-@contextlib.contextmanager
-def _names_of_registers(registers: Any) -> Iterator[None]:
+def _names_of_registers(registers: Any) -> AbstractContextManager[None]:
     original = rtlil.ModuleEmitter.assign_value_names
 
     def assign_value_names(self: Any) -> None:
@@ -76,16 +65,11 @@ def _names_of_registers(registers: Any) -> Iterator[None]:
                 self.value_names.setdefault(self.netlist.signals[signal], name)
         original(self)
 
-    rtlil.ModuleEmitter.assign_value_names = assign_value_names
-    try:
-        yield
-    finally:
-        rtlil.ModuleEmitter.assign_value_names = original
+    return replaced(rtlil.ModuleEmitter, "assign_value_names", assign_value_names)
 
 
-@contextlib.contextmanager
-def _named_ports() -> Iterator[None]:
-    """Name ports for part of a signal by the signal and the bit range, consistently in all modules."""
+def _named_ports() -> AbstractContextManager[None]:
+    """Name a port that carries part of a signal by the signal and the bit range, equally in all modules."""
     original = ir._compute_ports
 
     def compute_ports(netlist: Any) -> None:
@@ -102,15 +86,11 @@ def _named_ports() -> Iterator[None]:
             module.ports.clear()
             module.ports.update(ports)
 
-    ir._compute_ports = compute_ports
-    try:
-        yield
-    finally:
-        ir._compute_ports = original
+    return replaced(ir, "_compute_ports", compute_ports)
 
 
 def _places(netlist: Any) -> dict[Any, list[tuple[str, Any, int]]]:
-    """Signals that contain a net, by net: name, value and bit position; signals of the driving module come first."""
+    """For each net, the signals that contain it: name, value, bit position; signals of the driving module come first."""
     places: dict[Any, list[tuple[str, Any, int]]] = defaultdict(list)
     wanted = {value[0] for module in netlist.modules for name, (value, _) in module.ports.items() if "port$" in name}
     for local in (True, False):

@@ -1,4 +1,4 @@
-"""Names of signals from the Python source, where Amaranth finds none.
+"""Names of signals from the Python source, for signals that Amaranth cannot name.
 
 Amaranth reads a name from the bytecode instruction that stores a call's result. Tuple assignments, such as
 ``write, read = Signal(), Signal()``, lists and arguments lack this instruction. Their names are found by the call's
@@ -12,6 +12,7 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from types import FrameType
@@ -23,8 +24,18 @@ _Place = tuple[int | None, int | None, int | None, int | None]
 
 
 @contextlib.contextmanager
-def names_from_source() -> Iterator[None]:
-    """Let Amaranth also name signals not assigned to a single variable, within a context."""
+def replaced(owner: Any, name: str, replacement: Any) -> Iterator[None]:
+    """Replace a function of Amaranth, or of one of its classes, within a context."""
+    original = getattr(owner, name)
+    setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def names_from_source() -> AbstractContextManager[None]:
+    """Within a context, let Amaranth also name signals that are not assigned to a single variable."""
     original = tracer.get_var_name
 
     def get_var_name(depth: int = 2, default: Any = tracer._raise_exception) -> Any:
@@ -37,15 +48,11 @@ def names_from_source() -> Iterator[None]:
                 raise
             return default
 
-    tracer.get_var_name = get_var_name
-    try:
-        yield
-    finally:
-        tracer.get_var_name = original
+    return replaced(tracer, "get_var_name", get_var_name)
 
 
 def _name_at(frame: FrameType) -> str | None:
-    """Target name of the call executing in a frame."""
+    """Name of the variable to which the current call of a frame is assigned."""
     instruction = frame.f_lasti // 2  # of two bytes each
     first, last, column, end = next(itertools.islice(frame.f_code.co_positions(), instruction, None))
     return _names_of(frame.f_code.co_filename).get((first, column, last, end))
@@ -53,7 +60,7 @@ def _name_at(frame: FrameType) -> str | None:
 
 @cache
 def _names_of(file: str) -> dict[_Place, str]:
-    """Target names of a file's calls, by source position."""
+    """For each call in a file, by source position, the name of the variable to which it is assigned."""
     try:
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):  # interactive or generated code
@@ -71,7 +78,7 @@ def _names_of(file: str) -> dict[_Place, str]:
                 if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier():
                     _add(key.value, value, names)
     for node in ast.walk(tree):
-        # a memory port passed as an argument is named after its memory
+        # a memory port that is passed as an argument is named like its memory
         method = node.func if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and isinstance(method, ast.Attribute) and method.attr.endswith("_port"):
             memory = method.value
@@ -90,7 +97,7 @@ def _assigned(target: ast.expr, value: ast.expr, names: dict[_Place, str]) -> No
 
 
 def _add(name: str, value: ast.expr, names: dict[_Place, str]) -> None:
-    """Name a call, the calls of a list or tuple, and the results of a comprehension."""
+    """Set the name of a call, of the calls in a list or tuple, and of a comprehension's results."""
     if isinstance(value, ast.Call):
         names[_place(value)] = name
     elif isinstance(value, ast.List | ast.Tuple):

@@ -1,4 +1,4 @@
-"""Verilog of a block: builds the component of a spec, names its ports, and writes portable text."""
+"""Verilog of a block: build the component of a spec, name its ports, and write portable text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pickle
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +29,7 @@ from . import hierarchy_passes, naming, yosys
 from .axi.bus import TopPin
 from .identifiers import add_name, keyword_of
 from .power_up import with_power_up
-from .source_names import names_from_source
+from .source_names import names_from_source, replaced
 from .top import Port, TopWrapper
 
 _ALL_MODULES = "// all modules are in this file, that of the top first:"
@@ -45,7 +46,7 @@ class Emitted:
     verilog, rtlil : str
         The design, for other tools and for Yosys.
     ports : dict of str to Port
-        Top module ports of each of the spec's streams.
+        Ports of the top module for each of the spec's streams.
     pins : tuple of TopPin
         All ports of the top module.
     clock, reset : str
@@ -63,6 +64,12 @@ class Emitted:
     reset: str
     reset_level: int
 
+    @property
+    def ports_vlt(self) -> str:
+        """Verilator's configuration that exposes only the ports: with all inner wires a core takes minutes to build."""
+        lines = [f'public_flat_rw -module "{self.top}" -var "{pin.name}"' for pin in self.pins]
+        return "\n".join(["`verilator_config", *lines, ""])
+
 
 def component(spec: Spec) -> wiring.Component:
     """Component of a spec: the CamelCase class in the module of the same area and name; UserError if none exists."""
@@ -75,7 +82,7 @@ def component(spec: Spec) -> wiring.Component:
 
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
-    """Suspend garbage collection: up to half of the time, and a core's millions of nets hold no garbage."""
+    """Suspend garbage collection, which takes up to half of the time; a core's millions of nets contain no garbage."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -85,12 +92,11 @@ def without_garbage_collection() -> Iterator[None]:
             gc.enable()
 
 
-@contextlib.contextmanager
-def _short_zero_contents() -> Iterator[None]:
+def _short_zero_contents() -> AbstractContextManager[None]:
     """Let Amaranth write all-zero memory contents as one digit, which Yosys extends.
 
-    In full they are half of a core's text and writing time. They cannot be omitted: without contents a memory starts
-    undefined.
+    Written in full, they take half of a core's text and writing time. They cannot be omitted: without contents a memory
+    starts undefined.
     """
     written = rtlil.ModuleEmitter.emit_memory
 
@@ -112,16 +118,11 @@ def _short_zero_contents() -> Iterator[None]:
             src_loc=cell.src_loc,
         )
 
-    rtlil.ModuleEmitter.emit_memory = emit_memory
-    try:
-        yield
-    finally:
-        rtlil.ModuleEmitter.emit_memory = written
+    return replaced(rtlil.ModuleEmitter, "emit_memory", emit_memory)
 
 
-@contextlib.contextmanager
-def _registers_without_initial_value() -> Iterator[None]:
-    """Omit initial values of registers without reset: after a run of the core their contents are arbitrary."""
+def _registers_without_initial_value() -> AbstractContextManager[None]:
+    """Omit initial values of registers without reset, whose contents are arbitrary once the core has run."""
     collected = rtlil.ModuleEmitter.collect_init_attrs
 
     def collect_init_attrs(self: Any) -> None:
@@ -132,11 +133,7 @@ def _registers_without_initial_value() -> Iterator[None]:
             if {net.cell for net in value if net.is_cell} & cells:
                 attributes.pop("init", None)
 
-    rtlil.ModuleEmitter.collect_init_attrs = collect_init_attrs
-    try:
-        yield
-    finally:
-        rtlil.ModuleEmitter.collect_init_attrs = collected
+    return replaced(rtlil.ModuleEmitter, "collect_init_attrs", collect_init_attrs)
 
 
 @lru_cache(maxsize=64)
@@ -157,7 +154,7 @@ def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Em
         whole = generate(spec, device=device) if top == spec.name else _renamed(emit(spec, device=device), top)
         entry.write_bytes(pickle.dumps(whole))
 
-    # unpickling adds no risk: the cache also holds executables
+    # unpickling adds no risk, as the cache also holds executables
     emitted: Emitted = pickle.loads(cached("verilog", f"{top}-{key}.pickle", make).read_bytes())
     return emitted
 
@@ -165,7 +162,7 @@ def emit(spec: Spec, top: str | None = None, device: Device | None = None) -> Em
 def generate(
     spec: Spec, top: str | None = None, block: wiring.Component | None = None, device: Device | None = None
 ) -> Emitted:
-    """Generate a block without the cache: Verilog-2005 free of warnings in Verilator, Icarus, Yosys and slang.
+    """Generate a block without the cache, as Verilog-2005 without warnings in Verilator, Icarus, Yosys and slang.
 
     Parameters
     ----------
@@ -203,7 +200,7 @@ def generate(
 
 
 def _renamed(emitted: Emitted, top: str) -> Emitted:
-    """Rename a design, including the common prefix of its module names."""
+    """Rename a design: its top module, and the prefix that its module names share."""
     old = re.escape(emitted.top)
     verilog = re.sub(
         rf"^(module |  ){old}(?=(?:_\w+)?(?:\(| \w+ \($))", rf"\g<1>{top}", emitted.verilog, flags=re.MULTILINE
@@ -223,7 +220,7 @@ def _module_name(spec: Spec, top: str | None) -> str:
 
 
 def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
-    """Write Verilog with Yosys, and postprocess initial values, as Yosys lacks a pass."""
+    """Write Verilog with Yosys, then move initial values in the text, as Yosys has no pass for this."""
     with tempfile.TemporaryDirectory(prefix="fabtune-") as name:
         folder = Path(name)
         (folder / "design.il").write_text(text, encoding="utf-8")
@@ -232,18 +229,18 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 "read_rtlil design.il",
                 f"hierarchy -top {top}",
                 "proc",
-                # otherwise a parallel multiplexer becomes a casez with overlapping cases
+                # without this pass a parallel multiplexer becomes a casez with overlapping cases
                 "pmuxtree",
                 yosys.NO_ZERO_CONTENTS,
                 "wreduce",
                 "splitnets -driver",
                 "opt_clean -purge",
-                # put reset and enable of a block RAM's output register into the read process, for synthesis
+                # synthesis needs reset and enable of a block RAM's output register in the read process
                 yosys.BLOCK_LATCHES,
                 yosys.WIDEN,
-                # initial values would keep wires without a register
+                # an initial value would keep a wire that no register drives
                 "setattr -unset init w:* t:$*dff* %co1:+[Q] %d",
-                # undriven bits of unnamed wires; the named wires of `WIDEN` stay whole
+                # removes undriven bits of unnamed wires; the named wires of `WIDEN` stay whole
                 "splitnets -driver w:$*",
                 "opt_clean -purge",
                 hierarchy_passes.SPLIT_COPIES,
@@ -254,7 +251,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
                 hierarchy_passes.PLAIN_NAMES,
                 f"{yosys.ORDER} {' '.join(wrapper.signature.members)}",
                 hierarchy_passes.UNUSED_BITS,
-                # only attributes of memories and of the interface remain
+                # keeps only the attributes of memories and of the interface
                 "setattr -unset hdlname",
                 "setattr -mod -unset top -unset generator",
                 yosys.KEEP_REGISTERS,
@@ -278,7 +275,7 @@ def _verilog(text: str, wrapper: TopWrapper, spec: Spec, top: str) -> str:
 
 
 def _name_memories(body: str) -> str:
-    """Name objects that Yosys only numbers: lookup tables of a switch, and output registers of memories."""
+    """Give names to objects that Yosys only numbers: lookup tables of a switch, and output registers of memories."""
     assigned = set(re.findall(r"[A-Za-z]\w*", body))
     for table in dict.fromkeys(re.findall(r"\\\$auto\$proc_rom\S+ ", body)):
         body = body.replace(table, f"{add_name(assigned, 'lookup')} ")
@@ -291,7 +288,7 @@ def _name_memories(body: str) -> str:
 
 
 def _initial_statements(body: str) -> str:
-    """Move initial values from register declarations of a module into one common ``initial`` statement.
+    """Move initial values from the register declarations of a module into one ``initial`` statement.
 
     Verilator warns of values in declarations of clocked registers, and Yosys reads many separate statements slowly.
     """

@@ -9,8 +9,8 @@ from ....golden.stream.norms import Q11_16
 from ...ports import shape
 from ...primitives.fifo import Fifo
 from ...primitives.mux_tree import mux_tree
-from ...stream.engine.engine_port import chunk_layout, chunk_values
-from ...stream.memory.chunk_line import ChunkLine
+from ...stream.engine.engine_port import chunk_values
+from ...stream.memory.chunk_line import ChunkLine, chunk_layout
 
 RESULT = stream.Signature(data.StructLayout({"logit": shape(Q11_16), "last": 1}))
 """Stream of results, 24 bits each; `last` marks the last value of a row."""

@@ -1,11 +1,16 @@
 """Address counter over a value's chunks, group by group."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from ....golden.stream.memory.chunks import ChunkLayout
 from ...ports import shape
+
+
+def chunk_layout(chunks: ChunkLayout) -> data.StructLayout:
+    """Layout of a chunk's address: ``wide``, ``address``, ``part``."""
+    return data.StructLayout({"wide": 1, "address": shape(chunks.address), "part": shape(chunks.part)})
 
 
 class ChunkLine(wiring.Component):

@@ -9,15 +9,9 @@ from amaranth.utils import exact_log2
 
 from ....golden.stream.values.value_operation import settings
 from ....golden.stream.values.value_path import ValuePathSpec
-from ...ports import layout, shape
+from ...ports import layout
 from ...primitives.fifo import Fifo
-from ..memory.chunk_line import ChunkLine
-
-
-def chunk_layout(spec: ValuePathSpec) -> data.StructLayout:
-    """Layout of a chunk's address."""
-    chunks = spec.layout
-    return data.StructLayout({"wide": 1, "address": shape(chunks.address), "part": shape(chunks.part)})
+from ..memory.chunk_line import ChunkLine, chunk_layout
 
 
 def words_layout(spec: ValuePathSpec) -> data.StructLayout:
@@ -30,7 +24,7 @@ def result_layout(spec: ValuePathSpec) -> data.StructLayout:
 
     The chunk's address, and flags: the features end in the chunk, it lies beyond them, or all chunks are done.
     """
-    return data.StructLayout({"place": chunk_layout(spec), "partial": 1, "empty": 1, "end": 1})
+    return data.StructLayout({"place": chunk_layout(spec.layout), "partial": 1, "empty": 1, "end": 1})
 
 
 class ValueWalk(wiring.Component):
@@ -75,7 +69,7 @@ class ValueWalk(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         spec = self.spec
-        chunk = chunk_layout(spec)
+        chunk = chunk_layout(spec.layout)
         job = data.StructLayout(
             {
                 "source": chunk,
