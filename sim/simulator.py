@@ -291,7 +291,7 @@ def _build(emitted: Emitted, simulator: str, waves: str) -> Path:
 
 def _control(emitted: Emitted, simulator: str, waves: str) -> str:
     """Verilator configuration for runs without waveforms, else empty."""
-    return "" if waves or simulator != "verilator" else _ports_only(emitted)
+    return "" if waves or simulator != "verilator" else emitted.ports_vlt
 
 
 def _build_in(emitted: Emitted, simulator: str, waves: str, folder: Path) -> None:
@@ -351,12 +351,6 @@ def tool_version(simulator: str) -> str:
     flag = "-V" if simulator == "icarus" else "--version"
     done = processes.run([str(find(simulator)), flag])
     return f"{package_version('verilator')} {done.stdout.partition(chr(10))[0]}"
-
-
-def _ports_only(emitted: Emitted) -> str:
-    """Verilator configuration exposing ports only: with all inner wires a core takes minutes to build."""
-    lines = [f'public_flat_rw -module "{emitted.top}" -var "{pin.name}"' for pin in emitted.pins]
-    return "\n".join(["`verilator_config", *lines, ""])
 
 
 def _failures(results: Path, log: str) -> list[tuple[str, str]]:

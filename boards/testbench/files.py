@@ -26,6 +26,7 @@ _CHANNELS = {
     "r": {"id": "ID", "data": "DATA", "resp": "2", "last": "1", "valid": "1", "ready": "1"},
 }
 """Pins of a port of the memory model, with widths, by channel."""
+_PINS = {f"{channel}{name}": width for channel, names in _CHANNELS.items() for name, width in names.items()}
 
 
 def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest, example: Example | None) -> dict[str, str]:
@@ -41,7 +42,7 @@ def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest, example: E
     files["tb/test_selftest.py"] = _filled("test_selftest.in", names)
     files["tb/fabtune_axi_memory.sv"] = _filled("fabtune_axi_memory.sv", {})
     files["tb/tb.sv"] = _filled("tb.sv", names | _bench(spec, emitted, test, data))
-    files["tb/ports.vlt"] = ports_vlt(emitted)
+    files["tb/ports.vlt"] = emitted.ports_vlt
     files["tb/data/selftest.json"] = saved(test)
     for folder, job in (("data", data), ("example", longer)):
         if job:
@@ -56,12 +57,6 @@ def _sizes(test: SelfTest, data: JobData) -> str:
     return " ".join(f"{name}={value}" for name, value in sizes.items())
 
 
-def ports_vlt(emitted: Emitted) -> str:
-    """Verilator's configuration that exposes only the ports to a bench: with all nets a core compiles for minutes."""
-    pins = [f'public_flat_rw -module "{emitted.top}" -var "{pin.name}"' for pin in emitted.pins]
-    return "\n".join(["`verilator_config", *pins, ""])
-
-
 def _filled(name: str, words: Mapping[str, str]) -> str:
     text = (TEMPLATES / name).read_text(encoding="utf-8")
     for word, value in words.items():
@@ -73,8 +68,7 @@ def _bench(spec: CoreSpec, emitted: Emitted, test: SelfTest, data: JobData) -> d
     pins = {pin.name: pin for pin in emitted.pins}
     memories = [*dict.fromkeys(prefix for prefix in spec.buses.values() if prefix.startswith("m_axi"))]
     (host,) = dict.fromkeys(prefix for prefix in spec.buses.values() if prefix.startswith("s_axi"))
-    vectors = {f"{channel}{name}": width for channel, names in _CHANNELS.items() for name, width in names.items()}
-    wires = [f"  wire [PORTS*{width}-1:0] m_{name};" for name, width in vectors.items()]
+    wires = [f"  wire [PORTS*{width}-1:0] m_{name};" for name, width in _PINS.items()]
     wires += [f"  assign {wire} = 0;" for wire in _undriven(memories, pins)]
     return {
         "PORTS": str(len(memories)),
@@ -87,13 +81,12 @@ def _bench(spec: CoreSpec, emitted: Emitted, test: SelfTest, data: JobData) -> d
         "BASE": f"{BASE:_X}",
         "WIRES": "\n".join(wires),
         "CONNECTIONS": ",\n".join(f"      .{pin}({to})" for pin, to in _connections(emitted, host, memories)),
-        "MEMORY": "\n".join(f"      .{name}(m_{name})," for name in vectors),
+        "MEMORY": "\n".join(f"      .{name}(m_{name})," for name in _PINS),
     }
 
 
 def _connections(emitted: Emitted, host: str, memories: list[str]) -> Iterator[tuple[str, str]]:
     """Connection of each pin of the core; unused pins are open."""
-    known = {f"{channel}{name}": width for channel, names in _CHANNELS.items() for name, width in names.items()}
     pins = (emitted.clock, emitted.reset, "interrupt")
     wires = {emitted.clock: "aclk", emitted.reset: "aresetn", "interrupt": "interrupt"}
     for pin in emitted.pins:
@@ -103,8 +96,8 @@ def _connections(emitted: Emitted, host: str, memories: list[str]) -> Iterator[t
         name = pin.name.removeprefix(f"{prefix}_")
         if prefix == host:
             yield pin.name, name
-        elif prefix and name in known:
-            yield pin.name, f"m_{name}[{_slice(known[name], memories.index(prefix))}]"
+        elif prefix and name in _PINS:
+            yield pin.name, f"m_{name}[{_slice(_PINS[name], memories.index(prefix))}]"
         else:
             yield pin.name, wires[pin.name] if pin.name in pins else ""
 
