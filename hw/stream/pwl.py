@@ -1,4 +1,4 @@
-"""RTL of piecewise linear functions: a segment from block RAM, then multiplication and rounding in one DSP."""
+"""RTL of piecewise linear functions: block RAM holds the segments; a DSP multiplies and rounds."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed, unsigned
 from amaranth.lib import data, memory, wiring
@@ -12,17 +12,17 @@ from ..primitives.pipeline import Pipeline
 class PiecewiseLinear(wiring.Component):
     """Evaluate one of a table's functions for `lanes` arguments a cycle, without handshake.
 
-    A lane is a fully registered DSP48E2: slope times t, plus a constant with half an output LSB added. If the sum's
-    dropped bits are all zero it was a tie, and the result's last bit is cleared. Two lanes share a memory.
+    A lane is a fully registered DSP48E2: slope times t, plus a constant that includes half an output LSB. If all
+    dropped bits of the sum are 0, it was a tie, and the result's lowest bit is cleared. Two lanes share a memory.
 
     Attributes
     ----------
     function : In, range(number of functions)
-        Function of all lanes.
+        Number of the function, for all lanes.
     argument : In, array of lanes
         Arguments as in `golden.stream.functions.PiecewiseLinear`; beyond the last segment the result is arbitrary.
     o : Out, array of lanes, the functions' result
-        Rounded half to even and saturated, `LATENCY` cycles later.
+        Results, rounded half to even and saturated, `LATENCY` cycles later.
     """
 
     LATENCY = 5
@@ -58,7 +58,7 @@ class PiecewiseLinear(wiring.Component):
         return m
 
     def _address(self, argument: Value) -> Value:
-        """Address of a segment: the function's number above the segment's bits."""
+        """Address of a segment: the number of the function above the bits of the segment."""
         segment = argument[self.segment_bits :]
         bits = (len(self.table.contents) - 1).bit_length()
         addresses = []

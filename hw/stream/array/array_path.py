@@ -1,4 +1,4 @@
-"""RTL of `array_path`: multiplexers of rows and weights, the array, and routing of complete sums."""
+"""RTL of `array_path`: multiplexers for rows and weights, the array, and routing of complete sums."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -80,7 +80,7 @@ class ArrayPath(wiring.Component):
             m.d.sync += [active.eq(order.o.valid), *(flag.eq(order.o.payload) for flag in copies)]
 
     def _rows(self, m: Module, array: TileArray, order: Fifo) -> tuple[Signal, Signal]:
-        """Pass a tile's rows; returns whether attention owns the tile, and a flag when a row's sums have left."""
+        """Pass a tile's rows to the array; returns two flags: attention gets the sums; a row's sums have left."""
         spec, word = self.spec, order.o.payload
         active, swap = Signal(name="passes"), Signal(reset_less=True)
         *contexts, terms_pass = replicas(_CHOICES + 1, "contexts")
@@ -92,14 +92,14 @@ class ArrayPath(wiring.Component):
         used = Signal.like(word.used, name="used", reset_less=True)
         blank = Cat(lane >= used for lane in range(spec.lanes))
         attention, leaves, taken = Signal(name="for_attention"), Signal(name="leaves"), Signal(name="taken_row")
-        # free rows of the partial sums, and a flag for more than none
+        # number of free rows in the partial sums, and a flag: at least one is free
         room, spare = Signal(range(spec.sums + 1), init=spec.sums), Signal(init=1)
-        # this tile's sums have the same destination as the previous tile's
+        # this tile's sums have the same destination as the previous tile's sums
         alike = Signal(reset_less=True)
         linear_rows, terms, tag = self.rows, self.terms, data.View(self._tag, array.x.payload.tag)
         last = Mux(terms_pass, terms.payload.last, linear_rows.payload.last)
         query = Cat(terms.payload.query, Const(0, len(tag.row) - len(terms.payload.query) - 1), Const(1, 1))
-        # a handshake per source, ahead of the multiplexer: only the source's own `last` is in the path
+        # each source has its own handshake, before the multiplexer, so only its own `last` is in the path
         may_pass, streams = Signal(), spec.streams()
         frees = [
             may_pass & chosen & (~source.payload.last | spare)
@@ -125,7 +125,7 @@ class ArrayPath(wiring.Component):
             tag.last.eq(last),
             *(source.ready.eq(free & array.x.ready) for source, free in zip((linear_rows, terms), frees, strict=True)),
             taken.eq(array.x.valid & array.x.ready),
-            # parentheses keep the late signal last
+            # timing: `array.x.ready` settles late in the cycle; the parentheses put it last
             order.o.ready.eq(~active | ((final & array.x.valid) & array.x.ready)),
         ]
         with m.If(taken):
@@ -147,12 +147,12 @@ class ArrayPath(wiring.Component):
         return attention, leaves
 
     def _returns(self, m: Module, taken: Value, order: Fifo, rows: Value) -> Value:
-        """Tell whether a tile's first row would arrive next cycle while `partial_sums` still blocks its row number.
+        """High if `partial_sums` would still block the row number of a tile's first row in the next cycle.
 
-        The row number repeats after as many rows as the tile has, so counting rows suffices.
+        A row number returns after as many rows as the tile has, so it suffices to count rows.
         """
         recent = [Signal(name=f"recent{age}") for age in range(APART - 2)]
-        # flag n: the tile is so short that its row number returns n cycles after the last row
+        # flag n: the tile is so short that a row number would return too early, n cycles after the last row
         few = [Signal(name=f"few{age}", reset_less=True) for age in range(APART - 1)]
         of_next = [(rows != 0) & (rows < APART - age) for age in range(APART - 1)]
         short = [Mux(order.o.ready, upcoming, flag) for upcoming, flag in zip(of_next, few, strict=True)]

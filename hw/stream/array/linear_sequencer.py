@@ -10,9 +10,10 @@ from ...probe import probe
 
 
 class LinearSequencer(wiring.Component):
-    """Sequence the row reads and tiles of a linear layer.
+    """Issue the row reads and the tile order of a linear layer.
 
-    Offers a read a cycle, from the third cycle after an operation. A tile's word comes no later than its first read.
+    Offers a read a cycle, from the third cycle after an operation. A tile's `order` word comes no later than the tile's
+    first read.
     """
 
     def __init__(self, spec: LinearSequencerSpec) -> None:
@@ -27,7 +28,7 @@ class LinearSequencer(wiring.Component):
         features = len(layer.inputs)
         tiles = Signal(features - exact_log2(spec.lanes), reset_less=True)
         groups = Signal(features - exact_log2(spec.columns), reset_less=True)
-        # numbers of the layer's last tile and last group, from 0
+        # index of the layer's last tile and of its last group
         last_tile, last_group = (
             (layer.inputs - 1) >> exact_log2(spec.lanes),
             (layer.outputs - 1) >> exact_log2(spec.columns),
@@ -36,7 +37,7 @@ class LinearSequencer(wiring.Component):
         row, minus = Signal.like(layer.rows, reset_less=True), Signal(reset_less=True)
         ends = Signal.like(layer.rows, reset_less=True)
         first, ahead = Signal(reset_less=True), Signal()
-        # lanes used by the layer's last tile, and whether the next order word is for that tile
+        # number of lanes that the last tile uses, and a flag: the next `order` word is for the last tile
         filled = Signal.like(self.order.payload.used, reset_less=True)
         final_row, over, final_tile, final = Signal(), Signal(), Signal(), Signal()
         of_last = Mux(first | ~minus, final_tile, Mux(final_tile, 0, tile + 1) == tiles)
@@ -69,7 +70,7 @@ class LinearSequencer(wiring.Component):
             m.d.sync += [row.eq(0), minus.eq(0)]
         with m.Elif(taken):
             m.d.sync += [first.eq(final_row), row.eq(row + 1)]
-            # independent conditions, as `taken` arrives late
+            # timing: `taken` settles late in the cycle, so these conditions do not nest
             with m.If(final_row):
                 m.d.sync += [minus.eq(~minus), ends.eq(ends + settings.rows)]
             with m.If(over):

@@ -1,4 +1,4 @@
-"""RTL of `partial_sums`: read, add, then write back or enqueue; the queue drains in slices."""
+"""RTL of `partial_sums`: read a row, add, then write it back or enqueue it; the queue is output in slices."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -16,7 +16,7 @@ from ...probe import probe
 class PartialSums(wiring.Component):
     """Accumulate rows of terms over tiles.
 
-    Accepts a row a cycle. The first slice of a complete row leaves `spec.latency` cycles after its last term.
+    Accepts a row a cycle. The first slice of a complete row leaves `spec.latency` cycles after the row's last term.
     """
 
     def __init__(self, spec: PartialSumsSpec) -> None:
@@ -30,7 +30,7 @@ class PartialSums(wiring.Component):
         write_port, read_port = memory.write_port(), memory.read_port()
         width, row = spec.columns * TOTAL.width, shape(spec.row_number)
         m.submodules.queue = queue = Fifo(data.StructLayout({"sums": width, "row": row}), spec.sums)
-        # read, add, write: a row must not be read again for two cycles
+        # read, add, write: after a read, the same row must not be read for two cycles
         terms, totals = (
             [Signal(shape(form), name=f"{name}{column}", reset_less=True) for column in range(spec.columns)]
             for name, form in (("term", SUM), ("total", TOTAL))
@@ -71,7 +71,7 @@ class PartialSums(wiring.Component):
         return m
 
     def _drain(self, m: Module, queue: Fifo, leaves: Signal) -> None:
-        """Output the queue's head in slices; `leaves` marks its last slice entering the output register."""
+        """Output the queue's first row in slices; `leaves` is high when its last slice enters the output register."""
         spec, moves, part = self.spec, Signal(), Signal(shape(self.spec.part_number))
         final = part == spec.parts - 1
         # copies of the valid flag: one for the wide registers, one for the queue's handshake

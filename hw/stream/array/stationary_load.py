@@ -1,4 +1,4 @@
-"""RTL of `stationary_load`: a memory per column; a key fills one column pair by pair, a value row fills all columns."""
+"""RTL of `stationary_load`: a memory per column; a key fills a column by lane pairs, a value row all at once."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from ...primitives.ram import ram
 class StationaryLoad(wiring.Component):
     """Turn rows of keys or values into beats of stationary tiles.
 
-    Accepts a row a cycle, offers a beat a cycle. The first beat comes `spec.latency` (3) cycles after a tile's last
+    Accepts a row a cycle, offers a beat a cycle. A tile's first beat comes `spec.latency` (3) cycles after its last
     row.
     """
 
@@ -37,7 +37,7 @@ class StationaryLoad(wiring.Component):
             m.d.sync += [number.eq(following), writes.eq(writes ^ final)]
         m.d.comb += begun.eq(taken & (number == 0))
         m.d.sync += tiles.eq(tiles + begun - emptied)
-        # the row, written in the next cycle
+        # the accepted row, which is written in the next cycle
         row = [Signal(shape(Q4_14), name=f"row{lane}", reset_less=True) for lane in range(spec.lanes)]
         zero = Value.cast(word.zero)
         for lane, value in enumerate(elements(word.value, spec.streams()["i"].fields[0])):
@@ -47,7 +47,7 @@ class StationaryLoad(wiring.Component):
         )
         for signal, value in zip(value_row, (taken & ~word.turn, number, writes, word.part), strict=True):
             m.d.sync += signal.eq(value)
-        # lane pair n, delayed by n cycles
+        # lane pair n is delayed by n cycles, as a key writes a pair a cycle
         pairs = [
             delayed(m, Cat(row[2 * pair : 2 * pair + 2]), pair, f"pair{pair}", reset_less=True)
             for pair in range(spec.beats)
@@ -59,14 +59,14 @@ class StationaryLoad(wiring.Component):
             values = [row[lane] for lane in range(column, spec.lanes, spec.columns)]
             busy.append(self._write(m, storage, column, starts, writes, pairs, values, value_row))
             memories.append(storage)
-        # registered a cycle ahead, as `ready` is slow: both tiles full, next key's column busy, any column busy
+        # timing: `ready` is slow, so its flags are registers: both tiles full, next key's column busy, any column busy
         full, next_busy, some = Signal(), Signal(), Signal()
         column_bits, begins = max(1, (spec.columns - 1).bit_length()), taken & word.turn
         present, further = (mux_tree(index[:column_bits], busy) for index in (number, following))
         m.d.sync += [
-            # no tile begins while both buffers hold a tile
+            # while both buffers hold a tile, no tile may begin
             full.eq((Mux(taken, following, number) == 0) & Mux(begun, tiles == 1, tiles == 2) & ~emptied),
-            # with a single column the beginning key occupies the next key's column
+            # with a single column, the key that begins keeps the next key's column busy
             next_busy.eq(Mux(taken, further | (begins if spec.columns == 1 else 0), present)),
             some.eq(begins | Cat(busy).any()),
         ]
@@ -85,14 +85,14 @@ class StationaryLoad(wiring.Component):
         values: list[Signal],
         row: "ValueRow",
     ) -> Value:
-        """Write a column's memory; returns whether a write is still active two cycles later, new keys apart.
+        """Write a column's memory; returns a flag: a write of the current key will still be active in two cycles.
 
-        A key takes one cycle per lane pair, starting in the cycle after `starts`.
+        A key takes one cycle per lane pair, from the cycle after `starts`.
         """
         spec, port = self.spec, storage.write_port(granularity=Q4_14.width)
         active, tile = Signal(name=f"active{column}"), Signal(name=f"tile{column}", reset_less=True)
         pair = Signal(range(spec.beats), name=f"pair_number{column}", reset_less=True)
-        # further pairs of this key follow
+        # more pairs of this key follow: in the next cycle, in the cycle after
         more, stays = Signal(name=f"more{column}"), Signal(name=f"stays{column}")
         m.d.comb += stays.eq(more & (pair != spec.beats - 2))
         m.d.sync += more.eq(starts | stays)
@@ -115,7 +115,7 @@ class StationaryLoad(wiring.Component):
         return stays
 
     def _read(self, m: Module, memories: list[memory.Memory], ends: Value, emptied: Signal) -> None:
-        """Read tiles, a beat a cycle; a read follows the writes of a tile's last key closely, never overtakes them."""
+        """Read tiles, a beat a cycle; reads follow the writes of a tile's last key closely, but never overtake them."""
         spec, ended, complete = self.spec, Signal(), Signal(range(3))
         reads, beat = Signal(), Signal(range(2 * spec.beats))
         m.d.comb += reads.eq(complete.any() & (~self.o.valid | self.o.ready))
@@ -136,7 +136,7 @@ class StationaryLoad(wiring.Component):
 
 
 class ValueRow(NamedTuple):
-    """A registered value row, written into all columns at once.
+    """A value row, in registers, to be written into all columns at once.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ class ValueRow(NamedTuple):
     tile : Signal
         Tile buffer, 0 or 1.
     part : Signal
-        Column group within the row.
+        Index of the column group in the row.
     """
 
     valid: Signal

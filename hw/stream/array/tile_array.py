@@ -1,4 +1,4 @@
-"""RTL of `tile_array`: columns of two DSP cascades, skewed rows, and a wave that swaps the tile."""
+"""RTL of `tile_array`: two DSP cascades a column; rows are skewed, and a wave through the cascades swaps the tile."""
 
 from amaranth.hdl import Cat, Const, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, wiring
@@ -15,9 +15,9 @@ from ...probe import probe
 class TileArray(wiring.Component):
     """Multiply rows by a stationary tile, while the next tile loads into shadow registers.
 
-    Accepts a row a cycle, and beside it a beat of the next tile a cycle. Sums come `spec.latency` cycles after their
-    row. All registers stall while sums are offered and not accepted; with `o.ready` constant 1 the stall logic
-    disappears.
+    Accepts a row a cycle and, in parallel, a beat of the next tile a cycle. Sums come `spec.latency` cycles after the
+    row. All registers stall while sums are offered and not accepted; if `o.ready` is constant 1, synthesis removes the
+    stall logic.
     """
 
     def __init__(self, spec: TileArraySpec) -> None:
@@ -43,7 +43,7 @@ class TileArray(wiring.Component):
         assert pipeline.latency("inputs", "sums") == spec.latency
         valid = Signal(spec.latency)
         m.d.comb += self.o.valid.eq(pipeline.place_flag("inputs", taken, valid).at("sums"))
-        # bit n: the row at cascade stage n is the first of a tile
+        # bit n: the row at cascade stage n is the first row of a tile
         swap = Signal(spec.beats)
         moving.d.sync += swap.eq(Cat(swapped, swap[:-1]))
         streams = spec.streams()
@@ -60,7 +60,7 @@ class TileArray(wiring.Component):
             m.d.comb += [column.write.eq(write), column.swap.eq(swap), result.eq(column.o)]
         if spec.tag:
             tag = pipeline.place("inputs", self.x.payload.tag, "tag", reset_less=True)
-            # a reset keeps the last register out of the slow shift-register primitive
+            # timing: a shift-register primitive has a slow output; a reset keeps the last register out of it
             output_tag = Signal.like(self.x.payload.tag, name="output_tag")
             pipeline.load(output_tag, tag.at("cascades"))
             m.d.comb += self.o.payload.tag.eq(output_tag)
@@ -69,16 +69,16 @@ class TileArray(wiring.Component):
         return m
 
     def _load(self, m: Module, move: Signal, swapped: Signal, complete: Signal) -> tuple[Signal, Signal]:
-        """Register incoming beats; returns the beat, and a write enable of the shadow weights per lane pair.
+        """Register arriving beats; returns the beat, and a write enable for the shadow weights of each lane pair.
 
-        A tile counts as complete when its last beat is accepted, one cycle before the shadow write: the swap wave
-        arrives later. The wave cannot overtake the next tile's beats either. Their first shadow write follows the swap
-        by a cycle, and both advance by at most one lane pair a cycle.
+        A tile counts as complete when its last beat is accepted. The beat is written to the shadow weights a cycle
+        later, still before the swap wave arrives there. The next tile's writes cannot overtake the wave: they begin a
+        cycle after it, and both advance by at most one lane pair a cycle.
         """
         number = Signal(self.spec.beats, init=1)
         held = Signal(self.spec.beats)
         beat = Signal(len(self.w.payload.as_value()), reset_less=True)
-        # the beat registers use their own copy of the flag, to keep its fanout out of `ready`
+        # copies of a flag: the beat registers' fanout stays out of `ready`
         of_beat, of_ready, of_rows = flags = replicas(3, "tile_complete")
         m.d.comb += self.w.ready.eq(move & ~(held[0] & of_ready))
         with m.If(move & ~(held[0] & of_beat)):
@@ -94,20 +94,20 @@ class TileArray(wiring.Component):
 class TileColumn(wiring.Component):
     """Sum the products of one column: two DSP cascades, for even and for odd lanes, and a final adder.
 
-    Weights, shadow weights, products and partial sums are registers of one DSP per lane.
+    A DSP per lane holds weight, shadow weight, product and partial sum in its registers.
 
     Attributes
     ----------
     x : In, array of lanes values of 24 bits
-        Operands. Lane n belongs to the row ``n // 2`` cycles before the row of lane 0.
+        Operands. Lane n comes ``n // 2`` cycles after lane 0 of the same row.
     w : In, array of 2 weights of 18 bits
         Weights of a lane pair.
     write : In, one bit per lane pair
-        Load `w` into the pair's shadow weights.
+        Write `w` to the pair's shadow weights.
     swap : In, one bit per lane pair
-        Copy the pair's shadow weights to the active weights: they apply to `x` of the next cycle.
+        Copy the pair's shadow weights to its active weights, which apply to `x` of the next cycle.
     o : Out, 48 bits
-        Sum of a row's products, ``lanes / 2 + 2`` cycles after its lane 0.
+        Sum of a row's products, ``lanes / 2 + 2`` cycles after the row's lane 0.
     """
 
     def __init__(self, lanes: int) -> None:

@@ -1,4 +1,4 @@
-"""RTL of `activation_memory`: narrow memories, a wide memory, and a result queue per reader."""
+"""RTL of `activation_memory`: narrow memories, a wide memory, and a queue of results for each reader."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ...primitives.ram import ram
 class ActivationMemory(wiring.Component):
     """Store chunks of activations for one writer and three readers.
 
-    Accepts a chunk a cycle. A lone reader gets a result a cycle, `spec.latency` (5) cycles after its read.
-    A stream accepts up to `READS_AHEAD` outstanding reads, independent of the other readers' back-pressure. The narrow
-    memory serves one reader a cycle: operands before keys before rows.
+    Accepts a chunk a cycle. A reader that is alone gets a result a cycle, `spec.latency` (5) cycles after its read.
+    Each reader may have `READS_AHEAD` outstanding reads, independent of the other readers' back-pressure. The narrow
+    memories serve one reader a cycle, by priority: operands, keys, rows.
     """
 
     def __init__(self, spec: ActivationMemorySpec) -> None:
@@ -33,7 +33,7 @@ class ActivationMemory(wiring.Component):
         spec = self.spec
         taken = self._take(m)
         operands, keys, rows = (getattr(self, f"{name}_read").payload for name in READERS)
-        # reads and writes are both delayed by a cycle: a read sees exactly the writes accepted before it
+        # reads and writes both take a cycle to the memory, so a read sees exactly the writes accepted before it
         pipeline = Pipeline(m, {"taken": 0, "address": 1, "memory": 1, "word": 1})
         others = Mux(taken["keys"], keys.address, rows.address)
         chosen = Mux(taken["operands"] & ~operands.wide, operands.address, others)
@@ -72,12 +72,12 @@ class ActivationMemory(wiring.Component):
         return m
 
     def _take(self, m: Module) -> dict[str, Value]:
-        """Accept reads with room for a result, one narrow read a cycle; returns the accept flag per reader."""
+        """Accept reads with queue space, at most one narrow read a cycle; returns for each reader a flag: accepted."""
         accepted, free = dict[str, Value](), Value.cast(1)
         for name in READERS:
             read, result = getattr(self, f"{name}_read"), getattr(self, name)
             ahead, takes = Signal(range(READS_AHEAD + 1), name=f"{name}_ahead"), Signal(name=f"{name}_takes")
-            # a flag beside the counter: readers of lower priority wait for it
+            # timing: readers of lower priority depend on `room`, so it is a register beside the counter
             room, gives = Signal(name=f"{name}_room", init=1), result.valid & result.ready
             m.d.comb += [read.ready.eq(room & free), takes.eq(read.valid & read.ready)]
             m.d.sync += ahead.eq(ahead + takes - gives)
@@ -104,7 +104,7 @@ class ActivationMemory(wiring.Component):
 
     @staticmethod
     def _read(storage: memory.Memory, m: Module, address: Value) -> Value:
-        """Read data of a memory, from before a write of the same cycle."""
+        """Read data of a memory; a write in the same cycle is not yet visible."""
         port = storage.read_port()
         m.d.comb += port.addr.eq(address)
         return port.data

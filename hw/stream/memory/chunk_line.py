@@ -1,4 +1,4 @@
-"""Address counter over a value's chunks, group by group."""
+"""Address counter for the chunks of a value, group by group."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, wiring
@@ -19,23 +19,23 @@ class ChunkLine(wiring.Component):
     Attributes
     ----------
     start : In(1)
-        Load `base`, effective next cycle. Takes precedence over `advance`.
+        Load `base`; the outputs change in the next cycle. Takes precedence over `advance`.
     wide : In(1)
         With `start`: the value is in the wide memory.
     base : In, as wide as an address
         With `start`: address of the first group's first row.
     first_part : In, as wide as a part's number
-        With `start`: part of the first group, 0 at the beginning of a value and in the wide memory.
+        With `start`: part of the first group; 0 if the group begins the value, and in the wide memory.
     advance : In(1)
-        Go to the next group, effective next cycle.
+        Go to the next group; the outputs change in the next cycle.
     stride : In, as wide as an address
-        Addresses from a line to the next, stable from `start` on.
+        Difference between the addresses of two lines, stable from `start` on.
     in_wide : Out(1)
         The value is in the wide memory.
     line : Out, as wide as an address
         Address of the group's first row, modulo the address range.
     part : Out, as wide as a part's number
-        The group's part of a row; 0 in the wide memory.
+        Part of a row in which the group lies; 0 in the wide memory.
     """
 
     def __init__(self, layout: ChunkLayout) -> None:

@@ -16,18 +16,18 @@ class ChunkWords(wiring.Component):
     Parameters
     ----------
     words : int
-        Words of a chunk, a power of two.
+        Number of words in a chunk, a power of two.
     depth : int
-        Words of the queue, a power of two, at least `words`.
+        Number of words in the queue, a power of two, at least `words`.
 
     Attributes
     ----------
     asked : In(1)
-        A chunk is requested; allowed only with `room`.
+        A chunk is requested; must be low while `room` is low.
     room : Out(1)
         The queue has space for all words of another chunk.
     i : In, stream of ``words * width`` bits
-        Requested chunks, first word lowest. A chunk waits only for earlier chunks.
+        Requested chunks, with the first word in the lowest bits. A chunk waits only for earlier chunks.
     o : Out, stream of `width` bits
         Words.
     """
@@ -50,10 +50,10 @@ class ChunkWords(wiring.Component):
         chunk, full = Signal(self._width * self._words, reset_less=True), Signal()
         word = Signal(range(self._words))
         owed, takes = Signal(range(self._depth // self._words + 1)), Signal()
-        # more words of this chunk follow; copies for the handshake and for the chunk registers
+        # more words of the chunk follow: a copy for the handshake, a copy for the chunk registers
         stays, keeps = replicas(2, "stays")
         m.d.comb += [
-            # always accepted: space was reserved with `asked`
+            # always accepted, as `asked` has reserved the space
             queue.i.valid.eq(full),
             queue.i.payload.eq(mux_tree(word, [chunk.word_select(index, self._width) for index in range(self._words)])),
             self.i.ready.eq(owed.any() & ~stays),

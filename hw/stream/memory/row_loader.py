@@ -18,7 +18,7 @@ PER_BEAT = BEAT // 4
 
 
 class RowLoader(wiring.Component):
-    """Collect the beats of rows, and write each chunk after its last beat.
+    """Collect the beats of rows, and write each chunk after the chunk's last beat.
 
     A row begins on a beat. The last chunk of a row is padded with zeros.
 
@@ -27,24 +27,24 @@ class RowLoader(wiring.Component):
     chunks : ChunkLayout
         Geometry of the activation memory; chunks of at least 4 values.
     sums : int
-        Most rows, both signs together.
+        Maximum number of rows, both signs together.
 
     Attributes
     ----------
     start : In(1)
         Begin, one cycle. The inputs below stay stable until `done`.
     rows : In
-        Rows per sign, at least 1.
+        Number of rows for each sign, at least 1.
     row_beats : In(16)
-        Beats of a row, at least 1.
+        Number of beats in a row, at least 1.
     alike : In(1)
-        Write each row for both signs. Otherwise plus and minus rows alternate.
+        High: each row is written for both signs. Low: plus and minus rows alternate.
     wide, base, stride : In
-        Memory and address of the first row, and addresses from a group to the next.
+        Memory and address of the first row, and the difference between the addresses of two groups.
     beats : In, stream of beats
-        Four values of 32 bits; the lower 27 bits count.
+        Four values of 32 bits, of which the lower 27 bits are used.
     write : Out, stream of ``wide``, ``address``, ``part``, ``value`` (columns of 27 bits)
-        Chunks. Minus rows follow the `rows` plus rows.
+        Chunks. Plus rows have the first `rows` addresses, minus rows the next.
     done : Out(1)
         All chunks are written; one cycle.
     """
@@ -129,7 +129,7 @@ class RowLoader(wiring.Component):
         return m
 
     def _take(self, m: Module, values: list[Signal], beat: Value) -> None:
-        """Store the values of a beat; the first beat of a chunk clears the other values."""
+        """Store the values of a beat; a chunk's first beat also clears the chunk's other values."""
         words = [
             self.beats.payload.word_select(index, 8 * BEAT // PER_BEAT)[: Q11_16.width] for index in range(PER_BEAT)
         ]

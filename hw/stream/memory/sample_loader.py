@@ -20,7 +20,7 @@ from .chunk_line import ChunkLine
 class SampleLoader(wiring.Component):
     """Load samples into the activation memory.
 
-    Accepts a beat a cycle for chunks of 16 values or more. Writes a chunk a cycle, after its last beat.
+    For chunks of 16 values or more, accepts a beat a cycle. Writes a chunk a cycle, after the last beat of its unit.
     """
 
     def __init__(self, spec: SampleLoaderSpec) -> None:
@@ -73,13 +73,13 @@ class SampleLoader(wiring.Component):
         return m
 
     def _gather(self, m: Module, begins: Value, rows: Signal, last: Signal) -> Value:
-        """Collect the beats of a unit of whole chunks; returns whether all beats have arrived."""
+        """Collect the beats of a unit, of whole chunks; returns a flag: all beats of the job have arrived."""
         spec = self.spec
         count = spec.unit * Q8_16.width // (8 * BEAT)
         self._full, self._unit = Signal(name="full"), Signal(spec.unit * Q8_16.width, name="unit", reset_less=True)
         gathered = Signal((count - 1) * 8 * BEAT, reset_less=True)
         beat, units, tokens = Signal(range(count)), Signal.like(last, name="units"), Signal(len(rows))
-        # with two units per row, the second unit is pure padding if the token ends in the first
+        # with two units in a row, the second has only padding if the token ends in the first
         two = spec.unit == UNIT
         last_unit = Cat(1, last[exact_log2(ROW) :]) if two else last[exact_log2(ROW) :]
         ends = Signal(name="ends_token", reset_less=True)
@@ -89,7 +89,7 @@ class SampleLoader(wiring.Component):
         more = Signal(name="more")
         m.d.comb += self.beats.ready.eq(more & (~final | padding | ~self._full))
         m.d.comb += takes.eq(self.beats.valid & self.beats.ready)
-        # separate from `takes`, as both have a high fanout: the gathered beats become the unit
+        # the gathered beats become the unit; not derived from `takes`, as both have a high fanout
         fills = self.beats.valid & more & final & ~padding & ~self._full
         with m.If(begins):
             m.d.sync += [tokens.eq(rows), more.eq(1), units.eq(last_unit), ends.eq(last_unit == 0)]
@@ -106,7 +106,7 @@ class SampleLoader(wiring.Component):
     def _write(
         self, m: Module, begins: Value, rows: Signal, last: Signal, wide: Signal, base: Signal, stride: Signal
     ) -> Value:
-        """Write the chunks of a unit, each for both signs; returns whether all chunks are written."""
+        """Write the chunks of a unit, each for both signs; returns a flag: all chunks are written."""
         spec, write = self.spec, self.write.payload
         chunks, width = spec.unit // spec.columns, spec.columns * Q8_16.width
         m.submodules.line = line = ChunkLine(spec.layout)

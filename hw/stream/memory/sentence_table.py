@@ -1,4 +1,4 @@
-"""Table of a pass's sentences, read cyclically."""
+"""Table of the sentences of a pass, read cyclically."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class SentenceTable(wiring.Component):
     Parameters
     ----------
     sums : int
-        Most rows, both signs together; a power of two.
+        Maximum number of rows, both signs together; a power of two.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class SentenceTable(wiring.Component):
     sentence : In, stream of ``first``, ``length``
         Add a plus sentence: first row and tokens. Always ready; at most ``sums // 2`` sentences.
     rows, count : In
-        Rows and sentences per sign, at least 1; stable while sentences are read.
+        Number of rows and of sentences for each sign, at least 1; stable while sentences are read.
     restart : In(1)
         Restart from the first sentence; an offered word is withdrawn.
     sentences : Out, stream of ``first``, ``length``

@@ -13,11 +13,11 @@ from ...probe import probe
 from ..memory.chunk_line import ChunkLine
 
 SETTINGS = ("causal", "factor", "fraction", "query_shift", "key_shift", "value_shift", "output_shift")
-"""Fields of an operation shared by all its blocks."""
+"""Fields of an operation that all its blocks share."""
 
 
 def settings_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
-    """Layout of an operation's shared settings: `SETTINGS`, groups of a head less one, and the stride."""
+    """Layout of the settings that an operation's blocks share: `SETTINGS`, groups of a head minus 1, and the stride."""
     fields = {item.name: shape(item.format) for item in spec.streams()["operation"].fields if item.name in SETTINGS}
     more: dict[str, Shape] = {"groups": shape(REPEATS), "stride": shape(spec.layout.address)}
     return data.StructLayout(fields | more)
@@ -26,10 +26,11 @@ def settings_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
 def phase_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
     """Layout of a phase of a block: its scores or its contexts.
 
-    `queries` and `keys` are last indices, from 0. `lines` is the last index of the memory rows with features of the
-    head; `part` and `last_part` bound the head's parts in the first and last of these rows. `rows` is the address of
-    the first query or context, `loads` the address of the first key or value. In causal attention `query` is the first
-    query's position in its sentence. `final` marks the operation's last phase.
+    `queries` and `keys` are the numbers of queries and keys, minus 1. `lines` is the number of memory rows with
+    features of the head, minus 1. `part` is the head's first part in the first of these rows, `last_part` the head's
+    last part in the last. `rows` is the address of the first query or context, `loads` the address of the first key or
+    value. In causal attention `query` is the first query's position in its sentence. `final` marks the operation's last
+    phase.
     """
     address, part = shape(spec.layout.address), shape(spec.layout.part)
     key = unsigned(exact_log2(spec.keys))
@@ -50,7 +51,7 @@ def phase_layout(spec: AttentionSequencerSpec) -> data.StructLayout:
 
 
 class AttentionBlocks(wiring.Component):
-    """Step through sentences, heads and query blocks: a few cycles a phase, and a cycle per group to the next head.
+    """Step through sentences, heads and query blocks; a phase takes a few cycles, a new head takes a cycle per group.
 
     Attributes
     ----------
@@ -59,7 +60,7 @@ class AttentionBlocks(wiring.Component):
     settings : Out
         Settings of the operation, stable until the next operation is accepted.
     o : Out, stream of phases
-        The contexts of a block follow the scores of the next block.
+        Phases: the contexts of a block follow the scores of the next block.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:
@@ -75,7 +76,7 @@ class AttentionBlocks(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Build the state machine; longer than most, as its states share all registers."""
+        """Build the state machine; longer than most functions, as its states share all registers."""
         m = Module()
         offer = self.operation.payload
         held = Signal(layout(self.spec.streams()["operation"]), reset_less=True)
@@ -95,11 +96,11 @@ class AttentionBlocks(wiring.Component):
         )
         last_key, begin = (Signal.like(now.keys, name=name, reset_less=True) for name in ("last_key", "begin"))
         more, following, free = Signal(reset_less=True), Signal(), Signal()
-        # last query head of the key head; stable long before the next head
+        # the head is the last query head of its key head; stable long before the next head
         over = Signal(reset_less=True)
         size = exact_log2(self.spec.queries)
         query_line, key_line = self._lines(m, settings)
-        # registered a cycle after a phase is accepted, as `ready` arrives late
+        # timing: `o.ready` settles late in the cycle, so a new phase waits one more cycle
         m.d.comb += free.eq(~self.o.valid)
         m.d.sync += over.eq(shared == held.heads)
         with m.If(self.o.ready):
@@ -183,7 +184,7 @@ class AttentionBlocks(wiring.Component):
         contexts: int = 0,
         final: int = 0,
     ) -> None:
-        """Output a phase of a block; `rows` and `loads` are the base addresses of its values."""
+        """Output a phase of a block; `rows` and `loads` are base addresses, added to those of the block."""
         phase = self.o.payload
         m.d.sync += [
             Value.cast(phase).eq(Value.cast(block)),

@@ -1,4 +1,4 @@
-"""Contexts of attention: scaling parameters and writes."""
+"""Contexts of attention: parameters of their scaling, and their writes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream, wiring
@@ -16,7 +16,7 @@ _WORDS = 2
 
 
 class ContextPlaces(wiring.Component):
-    """Output query, shifts and address of each word of contexts, in the order of the array's sums.
+    """Output query, shifts and address for each word of contexts, in the order of the array's sums.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class ContextPlaces(wiring.Component):
         query = Signal.like(block.queries, name="query", reset_less=True)
         group = Signal.like(self.settings.groups, name="group", reset_less=True)
         last_word, last_query, last = Signal(), Signal(), Signal()
-        # decouples the next phase from the consumer of the previous word
+        # a queue, so that the next phase need not wait until `o` accepts the previous word
         m.submodules.words = queue = Fifo(self.o.payload.shape(), _WORDS)
         wiring.connect(m, queue.o, wiring.flipped(self.o))
         m.d.comb += [
@@ -95,9 +95,9 @@ class ContextWriter(wiring.Component):
     o : Out, stream
         `write` of `AttentionSequencer`.
     ends : Out(1)
-        The operation's last chunk has been written; low again from the next operation on.
+        The operation's last chunk has been written; high until the next operation begins.
     clipped : Out
-        Clipped contexts of the operation.
+        Number of clipped contexts in the operation.
     """
 
     def __init__(self, spec: AttentionSequencerSpec) -> None:

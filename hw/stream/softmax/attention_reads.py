@@ -19,8 +19,8 @@ from .attention_blocks import phase_layout, settings_layout
 class KeyReads(wiring.Component):
     """Read the rows of tiles, a row a cycle, without a gap between phases.
 
-    Scores: a group of keys forms a tile for each memory row with features of the head; then the next group follows.
-    Contexts: the tiles of values of each feature group, group after group.
+    For scores, a group of keys forms a tile for each memory row with features of the head; then the next group follows.
+    For contexts, the values of each feature group form tiles, group after group.
 
     Attributes
     ----------
@@ -44,7 +44,7 @@ class KeyReads(wiring.Component):
         m.submodules.line = line = ChunkLine(spec.layout)
         block = Signal(phase_layout(spec), name="block", reset_less=True)
         active, step, take, final = Signal(), Signal(), Signal(), Signal()
-        # a line starts with the next phase's address, again and again until a phase arrives
+        # the line starts at the next phase's address, and repeats the start until a phase arrives
         fresh = Signal()
         row = Signal(range(spec.lanes), reset_less=True)
         key, tile, number = (
@@ -52,7 +52,7 @@ class KeyReads(wiring.Component):
             for name, like in (("key", block.keys), ("tile", block.keys), ("number", block.lines))
         )
         last_row, last_line, last_tile = Signal(), Signal(), Signal()
-        # registered: read only in a tile's last row, and a tile has several rows
+        # may be registers, as they are used only in a tile's last row, and a tile has several rows
         final_line, final_tile = Signal(), Signal()
         lanes, columns = (exact_log2(size) for size in (spec.lanes, spec.columns))
         begin, following = (
@@ -64,12 +64,12 @@ class KeyReads(wiring.Component):
             last_row.eq(row == Mux(block.contexts, spec.lanes - 1, spec.columns - 1)),
             last_line.eq(number == Mux(block.contexts, self.settings.groups, block.lines)),
             last_tile.eq(tile == Mux(block.contexts, block.keys[lanes:], block.keys[columns:])),
-            # parentheses keep the late signal last
+            # timing: `move` settles late in the cycle; the parentheses put it last
             final.eq((active & last_row & final_line & final_tile) & move),
             self.phase.ready.eq(~active | final),
             take.eq(self.phase.valid & self.phase.ready),
             line.stride.eq(self.settings.stride),
-            # scores read whole rows
+            # for scores, keys are read as whole rows
             line.wide.eq(~Mux(fresh, phase.contexts, block.contexts)),
             line.base.eq(Mux(fresh, phase.loads, block.loads)),
             line.first_part.eq(Mux(fresh & phase.contexts, phase.part, 0)),
@@ -104,7 +104,7 @@ class KeyReads(wiring.Component):
         return m
 
     def _zero(self, block: Any, first_line: Value, last_line: Value) -> Value:
-        """Mask of row parts that belong to other heads; keys only, as keys are read as whole rows."""
+        """Mask of the parts of a row that belong to other heads; 0 for values, as only keys are read as whole rows."""
         parts = range(1, self.spec.layout.parts)
         before = Cat(*(block.part >= part for part in parts), 0)
         behind = Cat(0, *(block.last_part < part for part in parts))
@@ -112,7 +112,7 @@ class KeyReads(wiring.Component):
 
 
 class QueryReads(wiring.Component):
-    """Read query rows, a row a cycle, and announce the row source of each tile to the array.
+    """Read query rows, a row a cycle, and announce to the array where each tile's rows come from.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class QueryReads(wiring.Component):
         )
         begins, last_query, last_line, last_tile = Signal(reset_less=True), Signal(), Signal(), Signal()
         lanes, columns = (exact_log2(size) for size in (spec.lanes, spec.columns))
-        # causal diagonal: the query at the next tile's first key, and its value for the first tile
+        # causal diagonal: index of the query at the next tile's first key; its value at the first tile
         diagonal, origin = (
             Signal(signed(len(block.keys) + 2), name=name, reset_less=True) for name in ("diagonal", "origin")
         )

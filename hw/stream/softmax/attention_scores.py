@@ -21,21 +21,21 @@ _LACKING = 2 * SHIFT.maximum - Q6_12.fraction
 
 
 def place_layout(spec: AttentionSoftmaxSpec) -> data.StructLayout:
-    """Layout of a word's address: bank, query, and word index within the query's keys."""
+    """Layout of a word's address: bank, query, and index of the word among the query's words."""
     parts = exact_log2(spec.keys // spec.exponentials)
     return data.StructLayout({"bank": 1, "query": exact_log2(spec.queries), "part": parts})
 
 
 class AttentionScores(wiring.Component):
-    """Convert a word of scores a cycle to exponents, without handshake, and track each query's maximum.
+    """Convert a word of scores a cycle to exponents, without handshake, and track each query's largest exponent.
 
     Attributes
     ----------
     valid : In(1)
-        A word of scores is present, with all inputs below.
+        All inputs below are valid: a word of scores.
     score : In, array of sums
     shift : In
-        Sum of both formats' shifts.
+        Sum of the shifts of the query format and the key format.
     factor, fraction : In
         Scale factor of the scores, and its fraction bits.
     given : In
@@ -43,20 +43,20 @@ class AttentionScores(wiring.Component):
     edge : In
         Last key visible to the query.
     fresh : In(1)
-        First word of its query.
+        The word is the first of its query.
     begins, ends : In(1)
-        First or last word of its block.
+        The word is the first, the last of its block.
     store : Out(1)
-        Exponents are present.
+        `place` and `exponent` are valid.
     place : Out
-        Their address.
+        Address of the exponents.
     exponent : Out, array of Q8.16
     stored : Out(2)
-        Per bank, a pulse of one cycle: the block is stored, and `clipped` and `largest` are final.
+        For each bank, high for a cycle: the block is stored, and its `clipped` and `largest` are final.
     clipped : Out, array of one number per bank
-        Clipped values of the block.
+        Number of clipped values in the block.
     largest_at : In
-        Query, and above it the bank.
+        Address of `largest`: query in the low bits, bank above.
     largest : Out
         Largest exponent at `largest_at`, combinational.
     """
@@ -131,7 +131,7 @@ class AttentionScores(wiring.Component):
         return pipeline.place("distance", Cat(distance >= lane for lane in lanes), "seen", reset_less=True)
 
     def _exponents(self, m: Module, pipeline: Pipeline) -> tuple[list[Value], Placed]:
-        """Exponents per lane, at "exponent", and clip flags of scores and exponents, at "exponent"."""
+        """Exponents of the lanes, and clip flags of scores and exponents, both at "exponent"."""
         lacking = pipeline.place("input", self.shift, "shift", reset_less=True).at("input")
         factor = pipeline.place("input", self.factor, "factor", reset_less=True).at("score")
         fraction = pipeline.place("input", self.fraction, "fraction", reset_less=True).at("exact")
@@ -152,14 +152,14 @@ class AttentionScores(wiring.Component):
         return exponents, pipeline.place("exponent", Cat(clipped, *late), "clips", reset_less=True)
 
     def _largest(self, m: Module, pipeline: Pipeline, platform: object, address: Placed, largest: Value) -> None:
-        """Track the largest exponent of each query, at "kept", one cycle after its word."""
+        """Track the largest exponent of each query; written at "kept", a cycle after "largest"."""
         valid = pipeline.place("input", self.valid, "present")
         m.submodules.largest = memory = ram(platform, self.spec.largest_memory, shape(Q8_16))
         write, before, read = memory.write_port(), *(memory.read_port(domain="comb") for _ in range(2))
         now, written = address.at("largest"), address.at("kept")
         fresh = pipeline.place("input", self.fresh, "fresh", reset_less=True).at("largest")
         maximum = Signal(shape(Q8_16), reset_less=True)
-        # forwarding, as the memory lags by a cycle; equality of the queries is detected early
+        # the memory is a cycle late, so a query's next word takes the maximum from the register; compared ahead of time
         newer, older = address.at("exponent"), address.at("masked")
         again = valid.at("masked") & (newer.query == older.query) & (newer.bank == older.bank)
         again = pipeline.place("exponent", again, "again").at("largest")
@@ -187,7 +187,7 @@ class AttentionScores(wiring.Component):
 
 
 def _maximum(m: Module, values: list[Signal]) -> Value:
-    """Maximum of a power of two of signed values, with a register after each comparison."""
+    """Maximum of signed values, whose number is a power of two, with a register after each comparison."""
     level = 0
     while len(values) > 1:
         larger = []

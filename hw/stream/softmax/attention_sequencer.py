@@ -16,7 +16,7 @@ _OWED = 4
 
 
 class AttentionSequencer(wiring.Component):
-    """Issue the commands of one operation after another, up to a command a cycle per stream.
+    """Issue the commands of operations in sequence; each stream gets up to a command a cycle.
 
     The next operation is accepted once the previous operation's `done` word is offered.
     """
@@ -44,7 +44,7 @@ class AttentionSequencer(wiring.Component):
         wiring.connect(m, wiring.flipped(self.sentences), blocks.sentences)
         for part in (keys, queries, places):
             m.d.comb += part.settings.eq(blocks.settings)
-        # blocks with outstanding reciprocals, and a flag for more than none
+        # `owed`: number of blocks with outstanding reciprocals; `owes`: at least one
         scored = Signal()
         m.d.sync += scored.eq(self._give(m, blocks, (keys.phase, queries.phase, places.phase), owed))
         counted = self._count(m, owes, begins)
@@ -75,13 +75,13 @@ class AttentionSequencer(wiring.Component):
     def _give(
         self, m: Module, blocks: AttentionBlocks, phases: tuple[wiring.PureInterface, ...], owed: Signal
     ) -> Value:
-        """Issue a phase to each submodule as soon as it is ready; returns whether all have accepted a scores phase."""
+        """Issue a phase to each submodule when it is ready; returns a flag: all have accepted a phase of scores."""
         phase, settings = blocks.o.payload, blocks.settings
         free = ~self.softmax.valid | self.softmax.ready
         wanted = Cat(1, 1, phase.contexts, ~phase.contexts)
         ready = Cat(*(port.ready for port in phases), free)
         gives, taken = Signal(len(ready)), Signal(len(ready))
-        # margin of one block, issued in the previous cycle and not yet counted
+        # stop one block below the limit, as `owed` does not yet count a block of the previous cycle
         offered = blocks.o.valid & (phase.contexts | ~owed[1:].all())
         m.d.comb += [
             gives.eq(wanted & ~taken & offered.replicate(len(ready))),
@@ -106,7 +106,7 @@ class AttentionSequencer(wiring.Component):
         return blocks.o.ready & ~phase.contexts
 
     def _count(self, m: Module, owes: Signal, begins: Signal) -> Signal:
-        """Forward the reciprocals of requested blocks; returns the number of clipped scores."""
+        """Forward the reciprocals of blocks that were issued; returns the number of clipped scores."""
         reciprocal, clipped = self.inverse.payload, Signal(len(self.done.payload.clipped), reset_less=True)
         m.d.comb += [
             self.reciprocals.valid.eq(self.inverse.valid & owes),

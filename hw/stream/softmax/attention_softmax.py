@@ -1,4 +1,4 @@
-"""RTL of `attention_softmax`: scores, exponentials and weight rows, each phase of one query block at a time."""
+"""RTL of `attention_softmax`: three phases (scores, weights, weight rows), each with one query block at a time."""
 
 from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -20,7 +20,7 @@ class AttentionSoftmax(wiring.Component):
     """Softmax of query blocks; two blocks are in progress, each in a memory bank.
 
     A block passes three phases: scores arrive, weights replace them, weight rows are read. Each phase holds one block
-    at a time. A score word is accepted in every cycle while an operation has a free bank.
+    at a time. A score word is accepted in every cycle while a block has a bank.
     """
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:
@@ -64,7 +64,7 @@ class AttentionSoftmax(wiring.Component):
         return m
 
     def _come(self, m: Module, come: "_Phase", scores: AttentionScores, busy: Signal) -> Value:
-        """Accept operations and their scores; returns one bit per bank: a block begins to arrive."""
+        """Accept operations and their scores; returns a flag for each bank: a block begins to arrive."""
         spec, operation, block = self.spec, self.operation.payload, come.block
         m.submodules.groups = groups = KeyTiles(block.shape(), spec.columns)
         words = spec.columns // spec.exponentials
@@ -130,7 +130,7 @@ class AttentionSoftmax(wiring.Component):
         filled: Signal,
         move: Signal,
     ) -> Value:
-        """Read the scores of a block, query by query; returns one bit per bank: all scores have been read."""
+        """Read the scores of a block, query by query; returns a flag for each bank: all scores have been read."""
         (scores, weights, banks), block = parts, weigh.block
         lanes = self.spec.exponentials
         part, query, edge = Signal(len(banks.get_at.part)), Signal.like(block.queries), Signal.like(block.keys)
@@ -172,10 +172,10 @@ class AttentionSoftmax(wiring.Component):
     def _read(
         self, m: Module, weigh: "_Phase", read: "_Phase", banks: ScoreBanks, weighted: Signal, freed: Signal
     ) -> None:
-        """Read and mask weight rows: a pipeline of address, memory and output with a common enable."""
+        """Read and mask weight rows, in a pipeline of address, memory and output with a common enable."""
         spec, block = self.spec, read.block
         m.submodules.tiles = tiles = KeyTiles(block.shape(), spec.lanes)
-        # copies of the valid flag, for control and for the wide row register: lower fanout
+        # two copies of the valid flag, for lower fanout: for control, and for the wide row register
         (offered, offers), valid = replicas(2, "offered"), Signal(2)
         go, loads, hand = Signal(), Signal(), Signal()
         m.d.comb += [
@@ -213,7 +213,7 @@ class AttentionSoftmax(wiring.Component):
         ]
         free = go & valid[1] & ends.at("word")
         m.d.comb += freed.eq(Cat(free & ~bank.at("word"), free & bank.at("word")))
-        # visible lanes: up to the last visible key in its tile, all lanes in earlier tiles
+        # visible lanes: in the tile of the last visible key, up to this key; in earlier tiles, all
         bits = exact_log2(spec.lanes)
         within, whole = edge.at("address")[:bits], edge.at("address")[bits:] != tile.at("address")
         seen = pipeline.place(
@@ -237,7 +237,7 @@ class AttentionSoftmax(wiring.Component):
 
 
 class _Phase:
-    """State of a phase: its query block, `active` while at work, `over` while the block waits for the next phase."""
+    """State of a phase: its query block; `active` during its work; `over` while its block waits for the next phase."""
 
     def __init__(self, layout: data.StructLayout, name: str) -> None:
         self.block = Signal(layout, name=f"{name}_block", reset_less=True)

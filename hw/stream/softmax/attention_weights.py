@@ -1,4 +1,4 @@
-"""Softmax weights and the reciprocal of their sum."""
+"""Softmax weights, and the reciprocal of their sum."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -21,32 +21,32 @@ _HALVINGS = 31
 
 
 class AttentionWeights(wiring.Component):
-    """Convert a word of exponents a cycle to weights, and invert each query's sum, without handshake.
+    """Convert a word of exponents a cycle to weights, and invert the sum of each query's weights; no handshake.
 
     Attributes
     ----------
     valid : In(1)
-        A word is being read, with all inputs below; its exponents follow one cycle later.
+        The inputs below are valid: a word that is read. Its exponents, `word`, follow one cycle later.
     at : In
         Address of the word.
     seen : In
-        Per lane: the key is visible to the query.
+        For each lane: the key is visible to the query.
     begins, ends : In(1)
-        First or last word of its query.
+        The word is the first, the last of its query.
     last : In(1)
-        Last query of its block.
+        The query is the last of its block.
     largest : In
         Largest exponent of the query.
     clipped : In
-        Passed through with the query's reciprocal.
+        Number that accompanies the query's reciprocal.
     word : In, array of Q8.16
         Exponents.
     put, put_at, weight : Out
-        Weights are present, their address, and the weights: POWER in 24 bits each.
+        Weights are valid; their address; the weights, each POWER in 24 bits.
     put_last : Out(2)
-        Per bank: last weights of their block.
+        For each bank: the weights are the last of their block.
     done : Out(1)
-        A reciprocal is present.
+        `inverse` is valid.
     inverse : Out
         ``mantissa``, ``exponent``, ``last``, ``clipped``.
     """
@@ -134,7 +134,7 @@ class AttentionWeights(wiring.Component):
         return m
 
     def _weights(self, m: Module, pipeline: Pipeline) -> list[Value]:
-        """Powers of two of the distances from the largest exponent, one per lane."""
+        """For each lane 2 to the power of minus the distance from the largest exponent."""
         count, fraction = self.spec.exponentials, Q8_16.fraction
         largest = pipeline.place("read", self.largest, "largest", reset_less=True).at("operands")
         m.submodules.powers = powers = PiecewiseLinear(self.spec.powers, count)
@@ -142,7 +142,7 @@ class AttentionWeights(wiring.Component):
         for lane, exponent in enumerate(self.word):
             operand = Signal(shape(Q8_16), name=f"operand{lane}", reset_less=True)
             distance = Signal(Q8_16.width, name=f"distance{lane}", reset_less=True)
-            # invisible keys may exceed the maximum; they are masked later
+            # the exponent of an invisible key may exceed the largest; its weight is masked later
             m.d.sync += [operand.eq(exponent), distance.eq(largest - operand)]
             most = _HALVINGS.bit_length()
             beyond = distance[fraction + most :].any()
@@ -159,7 +159,7 @@ class AttentionWeights(wiring.Component):
 
     def _reciprocal(self, m: Module, pipeline: Pipeline, total: Value) -> tuple[Value, Value]:
         """Mantissa and exponent of a sum's reciprocal, at "inverse"."""
-        # the largest weight is 1
+        # the largest weight is 1, so the sum is at least 1
         above = total[POWER.fraction :]
         octave = Signal(range(len(above)), reset_less=True)
         delayed_total, fraction = Signal(len(total), reset_less=True), Signal(MANTISSA, reset_less=True)

@@ -1,4 +1,4 @@
-"""RTL of `context_scale`: reciprocals of two query blocks, and a shift, product and rounding per lane."""
+"""RTL of `context_scale`: reciprocals of two query blocks; shift, product and rounding for each lane."""
 
 from amaranth.hdl import Cat, EnableInserter, Module, Mux, Signal, Value, signed
 from amaranth.lib import wiring
@@ -22,10 +22,10 @@ _DROPPED = Q6_12.fraction + CONTEXT_GUARD + INVERSE.fraction - Q8_16.fraction
 
 
 class ContextScale(wiring.Component):
-    """Divide sums by the sum of their query's weights: a word of lanes a cycle, `spec.latency` (12) cycles later.
+    """Divide sums by the sum of their query's weights: a word of lanes a cycle; latency `spec.latency` (12) cycles.
 
     All stages stall while the last stage is full and not accepted. Sums wait until all reciprocals of their block are
-    stored; reciprocals of the next block are accepted meanwhile.
+    stored. Meanwhile reciprocals of the next block are accepted.
     """
 
     def __init__(self, spec: ContextScaleSpec) -> None:
@@ -53,7 +53,7 @@ class ContextScale(wiring.Component):
         mantissa = pipeline.place("input", inverse, "mantissa", reset_less=True).at("mean")
         dropped = word.output_shift - word.value_shift + SHIFT.maximum
         dropped = pipeline.place("input", dropped[: len(drops).bit_length()], "dropped", reset_less=True).at("exact")
-        # copies of the last stage's valid flag: `i.ready` does not depend on the high-fanout enable
+        # copies of the last stage's valid flag, so that `i.ready` does not depend on the high-fanout enable
         valid, (offered, last_full) = Signal(spec.latency), replicas(2, "offered")
         m.d.comb += [
             move.eq(~last_full | self.o.ready),
@@ -92,7 +92,7 @@ class ContextScale(wiring.Component):
         return m
 
     def _table(self, m: Module, platform: object, accept: Value) -> tuple[Value, Value, Value]:
-        """Fill and read the table: shift and mantissa of the sums' query, and whether its block is complete."""
+        """Fill and read the table; returns shift and mantissa of the sums' query, and a flag: its block is complete."""
         spec, sums, inverse = self.spec, self.i.payload, self.inverse.payload
         m.submodules.table = table = ram(platform, spec.inverse_memory)
         write, read = table.write_port(), table.read_port(domain="comb")

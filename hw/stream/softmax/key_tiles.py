@@ -1,4 +1,4 @@
-"""Causal order of scores and weights, by key tile."""
+"""Order of scores and weights: by key tile, without invisible keys."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, unsigned
 from amaranth.lib import data, wiring
@@ -9,12 +9,12 @@ from ...probe import probe
 
 
 def block_layout(queries: int, keys: int, repeats: int) -> data.StructLayout:
-    """Layout of a query block; `queries`, `keys` and `repeats` are last indices, from 0.
+    """Layout of a query block; `queries`, `keys` and `repeats` are numbers minus 1.
 
     Parameters
     ----------
     queries, keys : int
-        Upper bounds, powers of two.
+        Maximum numbers of queries and of keys, powers of two.
     repeats : int
         Bits of the number of repeats.
     """
@@ -31,7 +31,7 @@ def block_layout(queries: int, keys: int, repeats: int) -> data.StructLayout:
 
 
 class KeyTiles(wiring.Component):
-    """Step through key tiles, and within a tile through the queries with visible keys; `repeats` + 1 times in all.
+    """Step through key tiles, and in a tile through the queries that see one of its keys; `repeats` + 1 times in all.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class KeyTiles(wiring.Component):
     edge : Out
         Last key visible to the query.
     begins : Out(1)
-        First query of its tile.
+        The query is the first of its tile.
     ends : Out(1)
-        Last query of all repeats.
+        The query is the last of the last repeat.
     """
 
     def __init__(self, layout: data.StructLayout, size: int) -> None:
@@ -76,7 +76,7 @@ class KeyTiles(wiring.Component):
         m = Module()
         block, bits = self.block, exact_log2(self.size)
         following, repeat = Signal(len(self.tile) + 1), Signal(block.repeats.shape())
-        # causal diagonal: the query at the next tile's first key
+        # causal diagonal: index of the query at the next tile's first key
         diagonal = Signal(len(self.edge) + 2)
         last_query, last_tile = Signal(), Signal()
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Memory of scores and of the weights that replace them."""
+"""Memory of scores, and of the weights that replace the scores."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
@@ -15,8 +15,8 @@ from .attention_scores import place_layout
 class ScoreBanks(wiring.Component):
     """Store and read words of scores, store words of weights, and read whole weight rows; each access takes one cycle.
 
-    A row spans several memories, one per word, at a common address. Each bank is in one phase at a time: scores arrive,
-    weights replace them, or rows are read.
+    A row spans several memories, at a common address, with a word in each. Each bank is in one phase at a time: scores
+    arrive, weights replace them, or rows are read.
 
     Attributes
     ----------
@@ -27,14 +27,14 @@ class ScoreBanks(wiring.Component):
     get, get_at : In
         Read a word.
     word : Out
-        The word read, from the cycle after `get` until the cycle of the next `get`; multiplexed after the memory
+        The word, from the cycle after `get` until the cycle of the next `get`; selected behind the memories' output
         registers.
     row, row_at : In
         Read a row: bank, query and tile.
     weight : Out
-        The row read, timed like `word`.
+        The row, with the timing of `word`.
     turn : In(2)
-        Per bank: rows are read, not words.
+        For each bank: rows are read, not words.
     """
 
     def __init__(self, spec: AttentionSoftmaxSpec) -> None:
