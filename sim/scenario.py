@@ -1,4 +1,4 @@
-"""Stimulus of a block: `scenario` or `stimulus` of its bench module, ``sim/<area>/tb_<block>.py``."""
+"""Phases of a block's bench, from its module ``sim/<area>/tb_<block>.py``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..golden.block import Spec, Words
+from ..golden.block import Spec
 from ..golden.errors import UserError
 from .phase import Phase
 from .stimulus import two_jobs
@@ -17,24 +17,17 @@ def scenario(spec: Spec, rng: np.random.Generator, words: int) -> list[Phase]:
 
     From the bench module's ``scenario(spec, rng, words)``; if it only has ``stimulus``, two jobs (`two_jobs`), the
     first in the spec's `latency` and a cycle per word.
-    """
-    if module_scenario := spec.part("sim", "tb_{name}", "scenario"):
-        phases: list[Phase] = module_scenario(spec, rng, words)
-        return phases
-    first, second = two_jobs(spec, rng, words, stimulus)
-    longest = max(len(column) for columns in first.expected.values() for column in columns.values())
-    return [replace(first, cycles=spec.latency + longest), second]
-
-
-def stimulus(spec: Spec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Random input of a block, from its bench module's ``stimulus(spec, rng, words)``.
 
     Raises
     ------
     UserError
         For a block without a bench.
     """
-    if (module_stimulus := spec.part("sim", "tb_{name}", "stimulus")) is None:
+    if module_scenario := spec.part("sim", "tb_{name}", "scenario"):
+        phases: list[Phase] = module_scenario(spec, rng, words)
+        return phases
+    if (stimulus := spec.part("sim", "tb_{name}", "stimulus")) is None:
         raise UserError(f"{spec.name} has no bench: there is no tb_{spec.name}.py with a scenario or a stimulus")
-    inputs: dict[str, Words] = module_stimulus(spec, rng, words)
-    return inputs
+    first, second = two_jobs(spec, rng, words, stimulus)
+    longest = max(len(column) for columns in first.expected.values() for column in columns.values())
+    return [replace(first, cycles=spec.latency + longest), second]
