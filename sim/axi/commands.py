@@ -25,13 +25,13 @@ def end_answers(error: int = 0, address: int = 0) -> Words:
 
 
 def first_error(commands: Words, base: int) -> tuple[tuple[int, int, int], ...]:
-    """Responses of a region: an error everywhere, with a different code for the very first beat."""
+    """Responses of a region: DECERR for the first commanded beat, SLVERR everywhere else."""
     first = int(commands["address"][0, 0])
     return (first, first + 1, DECERR), (base, base + REGION, SLVERR)
 
 
 def random_bases(rng: np.random.Generator, address: int) -> tuple[int, int]:
-    """Base addresses of two regions, aligned to `REGION`, different in all higher bits of `address`."""
+    """Base addresses of two regions, aligned to `REGION`: their bits above the offset in a region all differ."""
     places = 1 << (address - REGION.bit_length() + 1)
     first = int(rng.integers(0, places))
     return first * REGION, (places - 1 - first) * REGION

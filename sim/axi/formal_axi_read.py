@@ -1,8 +1,8 @@
-"""Rules of `axi_read`: legal bursts, a slot for every beat, each beat once and in order, faults, `stop` and `idle`.
+"""Rules of `axi_read`: legal bursts, FIFO space for every beat, each beat once and in order, faults, `stop`, `idle`.
 
 Commands have any number of beats. The rules build on two proofs: the splitter's bursts are the commands' beats
 (`formal_bursts`), and a FIFO keeps words and order (`formal_fifo`). Proved here: bursts of the splitter appear at
-`bus.ar`, stored burst data match the answering beats, and received beats enter the FIFO with the command's last mark.
+`bus.ar`, stored bursts match the beats that answer them, and received beats enter the FIFO, the command's last marked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def check(checker: Checker, spec: AxiReadSpec) -> None:
     same = (stored.payload.data == beat.data) & (stored.payload.last == (beat.last & answered.last))
     checker.rule("stored", (stored.valid == arrived) & (~arrived | (same & (over | stored.ready))))
     checker.handshake("o", unless=block.stop | bad)
-    # `over` is a gain of 0: it suspends the drain rule
+    # `over` adds 0 words, and suspends the drain rule as any gain does
     gains = [(arrived & ~over, 1), (over | block.stop | bad | edge.memory.bad, 0)]
     checker.balance("o", gains, [(block.o.valid, checker.moves("o"), 1)], spec.depth, spec.depth + 4)
     delivered = parts.beats.o

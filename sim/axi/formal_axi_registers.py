@@ -1,7 +1,7 @@
-"""Rules of `axi_registers`: an answer and an effect for each access, at the right time, plus locking and interrupts.
+"""Rules of `axi_registers`: each access gets an answer and takes effect at the right time; locking and interrupts.
 
-The map has a register of each kind, some locked, and unmapped addresses; the rules hold for any map. Both halves of a
-write come in any order and distance; reads, `locked`, `clear` and events come at any time.
+The map has a register of each kind, some locked, and unmapped addresses; the rules hold for any map. AW and W of a
+write come in any order, any number of cycles apart; reads, `locked`, `clear` and events come at any time.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def check(checker: Checker, spec: AxiRegistersSpec) -> None:
     m, b = checker.m, checker.block.bus.b
     moves = {name: checker.moves(f"bus_{name}") for name in ("aw", "w", "b", "ar", "r")}
     for half in ("aw", "w"):
-        # an answer may wait, followed by the next write
+        # while an answer waits, AW or W of the next write may already be taken: at most 2 outstanding
         checker.balance(f"b_of_{half}", [(moves[half], 1)], [(b.valid, moves["b"], 1)], 2)
     checker.words("bus_ar", "bus_r", capacity=1, drained=2)
 
-    # a write acts in the cycle after its later half, once the previous answer is taken
+    # a write acts in the cycle after the later of AW and W, or once the previous answer is taken
     held = {half: Signal(name=f"{half}_held") for half in ("aw", "w")}
     word, write = Signal(spec.map.address_bits - 2, name="word"), Signal.like(checker.payload("bus_w"), name="write")
     act, answered = held["aw"] & held["w"] & ~b.valid, Signal(name="answered")
@@ -95,7 +95,7 @@ def _register(checker: Checker, item: Register, hit: Value, data: Value, mask: V
         m.d.sync += value.eq(data & mask & bits | kept)
     checker.rule(f"{item.name}_value", port == value)
     if item.locked:
-        # independent of the value rule: a locked register keeps its value
+        # does not rely on the value rule
         checker.rule(f"{item.name}_locked", fresh | ~locked | (port == before))
     if item.access == "W":
         strobe, due, strobed = getattr(block, f"{item.name}_strobe"), Signal(name="due"), Signal(name="strobed")
@@ -114,7 +114,7 @@ def _interrupts(checker: Checker, registers: RegisterMap, values: dict[str, Valu
 
 
 def _reads(checker: Checker, registers: RegisterMap, values: dict[str, Value]) -> None:
-    """A read returns the register's value of the cycle after its address was taken; rule ``read``."""
+    """Rule ``read``: a read returns the value that the register had in the cycle after the address was taken."""
     m, r = checker.m, checker.block.bus.r
     asked, word = Signal(name="asked"), Signal(registers.address_bits - 2, name="read_word")
     data, response = Signal(32, name="read_data"), Signal(2, name="read_response")

@@ -1,8 +1,8 @@
-"""Rules of `axi_write`: legal bursts, beats exactly as announced, an answer for each burst, faults, `stop` and `idle`.
+"""Rules of `axi_write`: legal bursts, exactly the announced beats, an answer for each burst, faults, `stop`, `idle`.
 
 Commands have any number of beats. The rules build on two proofs: the splitter's bursts are the commands' beats
 (`formal_bursts`), and a FIFO keeps words and order (`formal_fifo`). Proved here: bursts of the splitter appear at
-`bus.aw`, stored beats appear at `bus.w`, and stored burst addresses match the answers.
+`bus.aw`, stored beats appear at `bus.w`, and each answer is matched with the stored address of its burst.
 """
 
 from __future__ import annotations

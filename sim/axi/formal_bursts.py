@@ -15,14 +15,14 @@ from ..formal.axi import Bus, legal_bursts, legal_command
 from ..formal.checker import Checker
 
 COMPLETE = True
-# wide beats: with few beats a page only 9 address bits matter
+# wide beats: a 4 KiB page has only 32, which keeps the relevant address bits to 9
 BUS = Bus(address=16, data=1024, burst=4)
 _BITS = 14
 """Address bits on the bus."""
 
 
 def part() -> BurstSplitter:
-    """Splitter whose bus has fewer address bits than its commands."""
+    """Splitter with fewer address bits on the bus than in the commands."""
     return BurstSplitter(*BUS, bus=_BITS)
 
 
@@ -30,7 +30,7 @@ def check(checker: Checker, part: BurstSplitter) -> None:
     m, o, command = checker.m, part.o, part.command
     legal_command(checker, "command", BUS)
     checker.handshake("o", unless=part.drop)
-    # command in progress: next beat and remaining beats - 1; then the offered burst
+    # next beat and remaining beats - 1 of the command in progress; `first`, `length`, `last` are the offered burst
     place, beats_left = Signal(BUS.address - BUS.low, name="place"), Signal(BEAT_COUNT_BITS, name="left")
     busy, offers, dropped = Signal(name="busy"), Signal(name="offers"), Signal(name="dropped")
     first, length, last = Signal.like(place, name="first"), Signal(8, name="length"), Signal(name="last")

@@ -1,8 +1,8 @@
-"""Rules of `CacheRam`: each read returns the written beats, the last marked; each write is stored once.
+"""Rules of `CacheRam`: a read returns the stored beats, the last marked; a written beat is stored once.
 
-Commands have any number of beats; reads and writes overlap. A row read during its own write has an open value.
-`formal_fifo` covers the order within the FIFO of beats: here the next beat of the command enters, and the FIFO never
-overflows. Two bits of a beat stand for all.
+Commands have any number of beats; reads and writes overlap. No rule covers the data of a row read while it is written.
+`formal_fifo` proves the order of beats in the FIFO; here: each beat enters in command order, and the FIFO never
+overflows. Two bits of a beat stand for all 128.
 """
 
 from __future__ import annotations

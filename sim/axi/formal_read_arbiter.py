@@ -1,6 +1,6 @@
-"""Rules of `ReadArbiter`: each command once, highest rank first, and each beat to the requester of its command.
+"""Rules of `ReadArbiter`: each command is forwarded once, by rank, and each beat goes to its command's requester.
 
-`formal_fifo` covers the order of the FIFO of requesters: here a requester enters with its command and leaves with the
+`formal_fifo` proves the order in the FIFO of requesters; here: a requester enters with its command and leaves with the
 last beat.
 """
 
@@ -46,7 +46,7 @@ def check(checker: Checker, part: ReadArbiter) -> None:
         checker.rule(f"{name}_beats", to_it & (~port.valid | (port.payload == i.payload.data)))
         checker.handshake(f"{name}_read_beats")
     checker.rule("beat_once", i.ready == Cat(owns & port.ready for owns, port in zip(owner, beats, strict=True)).any())
-    # the requester is known in time: a beat waits for no other reason than its receiver
+    # the requester is known in time, so that a beat waits only for its receiver
     checker.passes("owner_known", (missing != 0) & ~requesters.o.valid, 2)
 
 
@@ -54,9 +54,9 @@ def grants(checker: Checker, names: Sequence[str], free: Value) -> Value:
     """Prove that commands are forwarded once, by rank and without delay; return the index of the granted requester.
 
     Rules: ``command_rank`` (payload of the highest-ranked active requester), ``command_once`` (requester and receiver
-    move together), ``command_served`` (no wait except for higher ranks, the receiver and `free`), ``command_held`` and
-    ``command_stable`` (while the set of active requesters is unchanged). The requester streams in `names` start with
-    the highest rank; `free` is high while the arbiter accepts commands; the output stream is ``command``.
+    move together), ``command_served`` (a command waits only for higher ranks, the receiver and `free`),
+    ``command_held`` and ``command_stable`` (while the set of active requesters is unchanged). `names` are the requester
+    streams, highest rank first; `free` is high while the arbiter accepts commands; the output stream is ``command``.
     """
     m, command = checker.m, checker.streams["command"]
     ports = [checker.streams[name] for name in names]

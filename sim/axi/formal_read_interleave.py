@@ -1,7 +1,7 @@
 """Rules of `ReadInterleave`: each read goes to the selected port only, and beats return in the order of the reads.
 
-Ports may offer beats at any time, even unrequested. `formal_fifo` covers the order of the FIFO of reads: here a read
-enters with its command and leaves after the previous read's last beat. Its beats are followed one by one.
+Ports may offer beats at any time, even unrequested. `formal_fifo` proves the order in the FIFO of reads; here: a read
+enters with its command and leaves after the previous read's last beat. The rules count the current read's beats.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def check(checker: Checker, part: ReadInterleave) -> None:
     reads = parts_of(checker.block).reads
     checker.inner("kept", reads.i)
     checker.inner("answered", reads.o)
-    # no read of zero beats enters the FIFO of reads, so none leaves
+    # no read of zero beats enters the FIFO, so none comes out
     checker.assume(~reads.o.valid | (reads.o.payload.beats != 0))
 
     port_number = part.port
     checker.assume(~asked.valid | (port_number < PORTS))
-    # a waiting read keeps its port
+    # `port` is stable while the read waits
     refused, before = Signal(name="refused"), Signal.like(port_number, name="told_before")
     checker.m.d.sync += [refused.eq(asked.valid & ~asked.ready), before.eq(port_number)]
     checker.assume(~refused | (port_number == before))
@@ -46,7 +46,7 @@ def check(checker: Checker, part: ReadInterleave) -> None:
     inside = probe_of(checker.block)
     beat_moves, begins, popped = checker.moves("read_beats"), inside.begins, Signal(name="popped_once")
     m.d.sync += [left.eq(left - beat_moves), waiting.eq(waiting + checker.moves("kept") - popped), popped.eq(begins)]
-    # a read is offered in its first cycle and the next
+    # the FIFO still offers the read in the cycle after it begins
     checker.rule("answered", checker.moves("answered") == popped)
     with m.If(begins):
         m.d.sync += [turn.eq(reads.o.payload.port), left.eq(reads.o.payload.beats)]
@@ -61,13 +61,13 @@ def check(checker: Checker, part: ReadInterleave) -> None:
         mine = (left != 0) & (turn == number)
         checker.rule(f"{name}_in_turn", (port.ready == (mine & beats.ready)) & (~mine | (beats.valid == port.valid)))
         checker.rule(f"{name}_as_given", ~(mine & beats.valid) | (beats.payload == port.payload))
-    # the next read's first beat may follow the last beat without a gap
+    # the next read begins with the last beat of the previous read: no cycle is lost
     checker.rule("no_gap", ~(reads.o.valid & ~popped & ((left == 0) | (beat_moves & (left == 1)))) | begins)
     checker.passes("known", (waiting != 0) & ~(reads.o.valid & ~popped) & (left == 0), 3)
 
 
 def _commands(checker: Checker, part: ReadInterleave, port_number: Value) -> None:
-    """A command waits for its port, and blocks further commands to this port; with `direct` none waits."""
+    """A waiting command blocks further commands, to its own port only; with `direct` no command waits."""
     m, asked, moves = checker.m, part.read.command, checker.moves("read_command")
     room = parts_of(checker.block).reads.i.ready
     for number in range(PORTS):

@@ -1,4 +1,4 @@
-"""Rules of `WriteArbiter`: each command once, highest rank first, then exactly its beats from its requester."""
+"""Rules of `WriteArbiter`: each command is forwarded once, by rank, then exactly its beats from its requester."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check(checker: Checker, part: WriteArbiter) -> None:
     for name in NAMES:
         command = getattr(part, f"{name}_write").command
         checker.assume(~command.valid | (command.payload.beats != 0))
-    # requester and missing beats of the current command
+    # requester and remaining beats of the current command
     missing, owner = Signal(BEAT_COUNT_BITS, name="missing"), Signal(range(len(NAMES)), name="owner")
     number = grants(checker, [f"{name}_write_command" for name in NAMES], missing == 0)
     with m.If(checker.moves("command")):

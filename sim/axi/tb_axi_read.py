@@ -26,8 +26,8 @@ from .commands import (
 def scenario(spec: AxiReadSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Two jobs, long commands ended by a stop, two jobs failing at the first beat, and a job after a stop.
 
-    The addresses of a pair of jobs differ in every bit. The first job begins with enough bursts that one miscounted
-    beat each would lose a burst of FIFO space. The second begins with a command that fills the FIFO, and gets EXOKAY
+    The addresses of a pair of jobs differ in every bit. The first job begins with many bursts: a count off by one beat
+    per burst would use up the FIFO's space. The second begins with a command that fills the FIFO, and gets EXOKAY
     responses.
     """
     size = spec.data // 8
@@ -53,7 +53,7 @@ def scenario(spec: AxiReadSpec, rng: np.random.Generator, words: int) -> list[Ph
 
 
 def _busy(spec: AxiReadSpec, base: int) -> Phase:
-    """A command with `idle` read as low before its first burst; a stop ends the phase."""
+    """A command whose `idle` must read 0 before its first burst; a stop ends the phase."""
     command = {"address": np.array([[base]]), "beats": np.array([[4 * spec.depth]])}
     answers = {name: np.concatenate([np.zeros((1, 1), np.int64), words]) for name, words in end_answers().items()}
     script = (Step("get", "idle"), *STOP.script, *END)
@@ -61,14 +61,14 @@ def _busy(spec: AxiReadSpec, base: int) -> Phase:
 
 
 def _long_commands(spec: AxiReadSpec, rng: np.random.Generator, base: int) -> list[Phase]:
-    """Commands with each higher bit of the beat count set, stopped after a few beats."""
+    """For each high bit of the beat count a command with this bit set, stopped after a few beats."""
     size, phases = spec.data // 8, list[Phase]()
     beats = 3 * spec.burst
     memory = rng.integers(0, 256, REGION)
     data = memory[: beats * size].reshape(beats, size)
     expected = {"o": {"data": data, "last": np.zeros((beats, 1), np.int64)}, HOST: end_answers()}
     for bit in range((REGION // size).bit_length() - 1, BEAT_COUNT_BITS):
-        # if the bit were ignored, the command would end before the stop
+        # a block that ignores the bit ends the command before the stop
         command = {"address": np.array([[base]]), "beats": np.array([[(1 << bit) + beats - 1]])}
         script = (*STOP.script, *END)
         phases.append(Phase({"command": command}, expected, True, quiet=True, memory={base: memory}, script=script))

@@ -19,7 +19,7 @@ LINE = "_line"
 
 
 def answer(model: Model, step: Step) -> tuple[int, int]:
-    """Apply a step to the model; return AXI response and value, 0 where not defined."""
+    """Apply a step to the model; return AXI response and value, the value 0 if undefined."""
     if isinstance(step.at, int):
         return model.read(step.at) if step.kind == "read" else (model.write(step.at, step.value, step.strobe), 0)
     if step.kind == "set":
@@ -87,7 +87,7 @@ def _phase(spec: AxiRegistersSpec, rng: np.random.Generator, model: Model, count
 
 
 def _each_bit(spec: AxiRegistersSpec, rng: np.random.Generator) -> list[Step]:
-    """Write both values of each bit; write all ones bytewise where unwritten bytes are cleared."""
+    """Write both values of each bit; write all ones byte by byte to registers that clear unwritten bytes."""
     steps = []
     for item in spec.map.accessed("RW", "W", "W1S"):
         value = int(rng.integers(1 << 32))

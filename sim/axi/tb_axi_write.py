@@ -26,8 +26,8 @@ def scenario(spec: AxiWriteSpec, rng: np.random.Generator, words: int) -> list[P
     """Two jobs with overlapping writes, two jobs of errors only, and a job blocked by a stop.
 
     The addresses of a pair of jobs differ in every bit, and the whole region is compared. Both begin with a command
-    that fills the FIFO; the second gets EXOKAY responses. The first is repeated with a full FIFO of data before its
-    commands.
+    that fills the FIFO; the second gets EXOKAY responses. The first is then repeated, with the FIFO filled with data
+    before the first command.
     """
     bases = (*random_bases(rng, spec.address), *random_bases(rng, spec.address))
     first, second = (_job(spec, rng, words, base) for base in bases[:2])
@@ -66,7 +66,7 @@ def _job(spec: AxiWriteSpec, rng: np.random.Generator, words: int, base: int) ->
 
 
 def _refused(spec: AxiWriteSpec, rng: np.random.Generator, words: int, base: int, error: int) -> Phase:
-    """A job that leaves memory unchanged: each access gets an error, the first with code `error`."""
+    """A job whose accesses all get errors, the first with code `error`: memory stays unchanged."""
     job = _job(spec, rng, words, base)
     commands = job.inputs["command"]
     answers = end_answers(error, int(commands["address"][0, 0]) if error else 0)

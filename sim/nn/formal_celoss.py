@@ -1,4 +1,4 @@
-"""Rules of `celoss`: a gradient for each probability, less 1 at the label's class, and a label for each sample."""
+"""Rules of `celoss`: a gradient for each probability, 1 less at the label's class; one label for each sample."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of `mac` across the lanes: a sum for each word marked last, at the specified latency; none lost or invented.
+"""Rules of `mac` summing across the lanes: one sum for each word marked last, at the specified latency.
 
 Two lanes and one column contain the whole control; a wider array only adds levels to the adder tree.
 """
@@ -19,7 +19,7 @@ def check(checker: Checker, spec: MacSpec) -> None:
     ends = checker.moves("i") & checker.payload("i").last
     checker.balance("o_words", [(ends, 1)], [(port.valid, checker.moves("o"), 1)], spec.latency, spec.latency)
     checker.progress(1)
-    # the pipeline moves as a whole, and waits only for the receiver
+    # all stages move together, and wait only for the receiver
     moves, under_way = ~port.valid | port.ready, Signal(spec.latency, name="under_way")
     checker.rule("i_taken", checker.streams["i"].ready == moves)
     with m.If(moves):

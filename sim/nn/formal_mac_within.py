@@ -1,4 +1,4 @@
-"""Rules of `mac` within its multipliers: as across the lanes, at a multiplier's latency."""
+"""Rules of `mac` summing within its multipliers: those of `formal_mac`, at a multiplier's latency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of `softmax`: as many probabilities as logits, sample by sample."""
+"""Rules of `softmax`: each sample gives as many probabilities as it has logits."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _SOON = 16
 
 
 def random_parameters(spec: LayerBlockSpec, rng: np.random.Generator, bound: int | None = None) -> StageIntegers:
-    """Random biases, and weights up to `bound`, by default small enough that most sums do not saturate."""
+    """Random biases, and weights of magnitude up to `bound`; by default most sums do not saturate."""
     if bound is None:
         bound = max(int(Q4_12.maximum / spec.mapping.stages[0].words / 8), 256)
     weight = rng.integers(-bound, bound, spec.stage.weight_shape, endpoint=True)
@@ -40,12 +40,12 @@ def random_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -
 
 
 def near_tie_samples(spec: LayerBlockSpec, rng: np.random.Generator, count: int) -> Integers:
-    """Samples whose sums, with weights of a last place, are ties or a single bit above."""
+    """Samples whose sums are ties or one bit above a tie, for weights of 0 and +-1 unit in the last place."""
     return near_tie_activations(rng, (count, *spec.stage.input_shape), prod(spec.stage.weight_shape[1:]))
 
 
 def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Parameters, one sample, several; large parameters, several; last-place parameters, samples near ties."""
+    """Three loads, each with samples: one, then several; several with large weights; near ties with tiny weights."""
     phases = []
     several = max(words // spec.sample_outputs // 2, 2)
     jobs = (
@@ -67,8 +67,9 @@ def scenario(spec: LayerBlockSpec, rng: np.random.Generator, words: int) -> list
 def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     """Rules of `fc`, `conv` and `depthwise`.
 
-    Rules ``i_begins`` (samples start only with complete parameters, and not while parameters are offered),
-    ``load_between`` (parameters load between samples) and ``load_behind`` (not before the last output is offered).
+    Rules ``i_begins`` (a sample starts only with complete parameters, and not while parameters are offered),
+    ``load_between`` (parameters load between samples) and ``load_behind`` (parameters load only once the last output is
+    offered).
 
     A sample's outputs are outstanding from its last input on, for at most three samples plus one word: one sample's
     outputs are stored while the previous sample's last output is offered, and two more samples have entered. Lemmas

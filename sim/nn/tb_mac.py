@@ -1,4 +1,4 @@
-"""Bench of `mac`: sums of all lengths, some dropped, some continued; extremes and ties; two jobs."""
+"""Bench of `mac`: sums of all lengths, with extremes and ties, some dropped or continued; two jobs."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ A sum with a saturating mantissa; probabilities of 1.5 and of 0.5 last places; a
 
 
 def stimulus(spec: SoftmaxSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Samples of all lengths: wide, narrow, equal, extreme, and ties of every rounding."""
+    """Samples of all lengths, with logits wide, narrow, equal or extreme, and ties in every rounding."""
     lengths = random_lengths(rng, words, spec.classes)
     samples = [_sample(spec, rng, length, kind % 7) for kind, length in enumerate(lengths)]
     return {"i": {"logit": np.concatenate(samples)[:, None], "last": last_flags(lengths)}}
@@ -47,7 +47,7 @@ def _sample(spec: SoftmaxSpec, rng: np.random.Generator, length: int, kind: int)
 
 
 def scenario(spec: SoftmaxSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of whole samples; the first takes the sum of its samples' periods."""
+    """Two jobs of whole samples; the cycles of the first are the sum of its samples' periods."""
     first, second = two_jobs(spec, rng, words, stimulus)
     lengths = [end - start for start, end in packets_of(first.inputs["i"]["last"])]
     return [replace(first, cycles=sum(map(spec.period, lengths)) + spec.drain), second]

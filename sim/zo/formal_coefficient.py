@@ -1,4 +1,4 @@
-"""Rules of `coefficient`: one output word, and one accepted rate, for each step."""
+"""Rules of `coefficient`: one output word and one accepted rate for each step."""
 
 from __future__ import annotations
 

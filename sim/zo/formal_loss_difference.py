@@ -1,4 +1,4 @@
-"""Rules of `loss_difference`: one output word and one accepted label for each pair of sides."""
+"""Rules of `loss_difference`: one output word and one accepted label for each plus and minus pair."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ...golden.zo.loss_difference import LossDifferenceSpec
 from ..formal.checker import Checker
 
 SPEC = LossDifferenceSpec(classes=2)
-# the memory of minus probabilities stays: it carries the mark of a side's last word
+# the memory of minus probabilities is not cut: it also holds the `last` flags
 CUT = ("multipliers", "memory:*exponentials*", "memory:*reciprocals*", "memory:*words*", "memory:*logits*")
 
 

@@ -1,4 +1,4 @@
-"""Rules of `mse_difference`: one output word for each pair of sides, and a target accepted with each logit."""
+"""Rules of `mse_difference`: one output word for each plus and minus pair, and one target accepted with each logit."""
 
 from __future__ import annotations
 

@@ -11,8 +11,8 @@ SPEC = SparseAddSpec(lanes=8, index_bits=5, queue=4, tag=1)
 def check(checker: Checker, spec: SparseAddSpec) -> None:
     """Indices may come in any order, and a packet may have any number of corrections.
 
-    Corrections of a third packet are assumed to wait until the first packet has left: without a bound the engine finds
-    no proof in time.
+    Assumption: corrections of a third packet wait until the first has left. Without this bound the prover finds no
+    proof in time.
     """
     checker.words("i", "o", capacity=spec.latency, drained=spec.latency)
     checker.words("i", "o", capacity=spec.latency, only="last")

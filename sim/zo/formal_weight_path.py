@@ -10,7 +10,7 @@ CUT = ("multipliers",)
 
 
 def check(checker: Checker, spec: WeightPathSpec) -> None:
-    """`formal_sparse_add` covers the match of corrections and packets."""
+    """`formal_sparse_add` proves that corrections match their packets."""
     inside = spec.latency + 1
     checker.words("codes", "o", capacity=inside)
     perturbed = checker.moves("codes") & checker.payload("codes").sign[0]

@@ -47,7 +47,7 @@ def _step(rng: np.random.Generator, length: int, kind: int) -> tuple[Integers, i
     if kind == 3:  # no shift, small and large coefficients
         differences = rng.integers(-(1 << 12), 1 << 12, length)
         return differences, int(rng.choice([1, rate])), 0
-    # a tie of the coefficient, or a unit away from a tie: near 0, or at a limit
+    # a coefficient near 0 or at a limit, at a tie or one unit away
     shift, zeros = int(rng.integers(1, 12)), int(rng.integers(0, RATE.width))
     about = rng.integers(-5, 5) if kind == 4 else rng.choice([COEFFICIENT.maximum, COEFFICIENT.minimum - 1])
     total = (int(about) << shift) + (1 << (shift - 1)) + int(rng.integers(-1, 2))
@@ -62,7 +62,7 @@ def _parts(rng: np.random.Generator, total: int, length: int) -> Integers:
 
 
 def scenario(spec: CoefficientSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs in the sum of their steps' periods; then a step with a late rate."""
+    """Two jobs, whose cycles are the sum of their steps' periods; then a step with a late rate."""
     jobs = [replace(phase, cycles=_cycles(spec, phase)) for phase in two_jobs(spec, rng, words, stimulus)]
     differences, rate, shift = _step(rng, 3, 0)
     step = {"difference": differences[:, None], "last": last_flags([3])}

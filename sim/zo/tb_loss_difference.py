@@ -1,4 +1,4 @@
-"""Bench of `loss_difference`: pairs of all lengths: close, distant, equal, extreme; exact cycles."""
+"""Bench of `loss_difference`: pairs of all lengths, with close, distant, equal or extreme logits; exact cycles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bench of `mse_difference`: pairs close, distant, equal, extreme, near ties; exact cycles."""
+"""Bench of `mse_difference`: pairs of close, distant, equal or extreme logits, and near ties; exact cycles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..stimulus import two_jobs
 
 
 def stimulus(spec: MseDifferenceSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """At least five pairs, the kinds in turn."""
+    """At least five pairs, cycling through the five kinds."""
     pairs = max(words // (2 * spec.outputs), 5)
     made = [
         _near_tie(rng, spec.outputs, number // 5) if number % 5 == 4 else _pair(rng, spec.outputs, number % 5)
@@ -49,12 +49,12 @@ def _pair(rng: np.random.Generator, outputs: int, kind: int) -> tuple[Integers, 
 
 
 def _near_tie(rng: np.random.Generator, outputs: int, turn: int) -> tuple[Integers, Integers, Integers]:
-    """A pair whose first sum lies half-way between two results, or a single bit above; all bits in turn."""
+    """A pair whose first sum is a tie, or one bit above a tie; `turn` selects the bit."""
     turn, rounding = divmod(turn, 2)
     dropped = 2 * Q8_16.fraction + 1 + size_bits(outputs) - (DIFFERENCE, ERROR)[rounding].fraction
     bit = turn % dropped
     tie = bit == dropped - 1
-    # a bit above the tie matters after an even number; the tie itself after either
+    # a lost bit above the tie shows only after an even number; the tie itself is tested after both
     number = 2 * int(rng.integers(8)) + int(tie and rng.integers(2))
     remainder = (number << dropped) + (1 << (dropped - 1)) + (0 if tie else 1 << bit)
     errors = np.zeros(outputs, np.int64)

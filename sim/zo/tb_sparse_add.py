@@ -14,7 +14,7 @@ from ..stimulus import random_lengths, two_jobs
 
 
 def stimulus(spec: SparseAddSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Packets with no, few and many corrections, all lanes of a beat in a row, and invalid corrections."""
+    """Packets with no, few and many corrections, some for all lanes of a beat, some invalid."""
     lengths = packet_lengths(rng, words)
     weights = rng.integers(Q4_12.minimum, Q4_12.maximum, (words, spec.lanes), endpoint=True)
     beats = {"weight": weights, "last": last_flags(lengths)}
@@ -26,7 +26,7 @@ def stimulus(spec: SparseAddSpec, rng: np.random.Generator, words: int) -> dict[
 def packet_lengths(rng: np.random.Generator, words: int) -> list[int]:
     """Packet lengths with sum `words`: many of up to 60 beats, and one of a quarter of all beats in the middle.
 
-    A short index does not reach the end of the long packet.
+    With a short index, corrections cannot reach the end of the long packet.
     """
     half, long = words * 3 // 8, words // 4
     return [*random_lengths(rng, half, 60), *([long] if long else []), *random_lengths(rng, words - half - long, 60)]
@@ -36,7 +36,8 @@ def corrections(spec: SparseAddSpec, rng: np.random.Generator, lengths: list[int
     """Random corrections, words of stream `sparse`, for packets of these lengths in beats."""
     packets = [_indices(spec, rng, beats) for beats in lengths]
     for number in range(1, len(packets), 4):
-        # after the first few an index near the packet's end with a single upper bit flipped, each in turn
+        # keep at most two indices, then append one near the packet's end with one upper bit flipped, another bit each
+        # time
         bit = spec.index_bits - 1 - number // 4 % (spec.index_bits - spec.lane_bits)
         near, size = packets[number], min(lengths[number] * spec.lanes, 1 << spec.index_bits)
         packets[number] = np.append(near[: rng.integers(3)], int(size - 1 - rng.integers(min(size, 20))) ^ 1 << bit)
@@ -50,7 +51,7 @@ def _indices(spec: SparseAddSpec, rng: np.random.Generator, beats: int) -> Integ
     rates = np.repeat(rng.choice([0, 0.02, 0.2, 1], beats, p=[0.5, 0.3, 0.15, 0.05]), spec.lanes)[:size]
     index = np.flatnonzero(rng.random(size) < rates * rng.choice([0, 1, 1]))
     if rng.random() < 0.2:
-        # indices near the packet's end, some beyond, and two indices swapped
+        # add indices near the packet's end, some beyond, and swap two
         index = np.append(index, (size + rng.integers(-2, 3, rng.integers(1, 4))) % (1 << spec.index_bits))
         a, b = rng.integers(len(index), size=2)
         index[a], index[b] = index[b], index[a]

@@ -1,4 +1,4 @@
-"""Bench of `tile`: steps of random length from reset; a loaded position; steps from there."""
+"""Bench of `tile`: steps of random length from reset, then from a loaded position."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..phase import Phase
 
 
 def stimulus(spec: TileSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Whole steps: passes of random length with plus, minus, and a random sign, sometimes unperturbed."""
+    """Steps of three passes of random length: plus, minus, then a random sign or unperturbed."""
     columns: dict[str, list[int]] = {"last": [], "user": []}
     while len(columns["last"]) < words:
         length = int(rng.integers(1, 60))

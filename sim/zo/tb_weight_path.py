@@ -1,4 +1,4 @@
-"""Bench of `weight_path`: packets of either sign or unperturbed, valid and invalid corrections; two jobs."""
+"""Bench of `weight_path`: packets perturbed with either sign or not, valid and invalid corrections; two jobs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import tb_perturb, tb_sparse_add
 
 
 def stimulus(spec: WeightPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Packets of either sign or unperturbed, with all kinds of corrections, some invalid."""
+    """Packets perturbed with either sign or not, with all kinds of corrections, some invalid."""
     lengths = tb_sparse_add.packet_lengths(rng, words)
     sign = np.repeat(rng.choice([1, -1, 0, -2], len(lengths), p=[0.4, 0.3, 0.2, 0.1]), lengths)[:, None]
     nf4 = tb_nf4_dequant.stimulus(spec.dequant, rng, words)["i"]
