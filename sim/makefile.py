@@ -1,7 +1,7 @@
 """Wrapper of Verilator's makefile: all designs share the precompiled header of Verilator's runtime.
 
-Verilator precompiles two headers for each design. Nearly all of that time goes into its runtime headers, equal for
-every design: `sim.compiled.objects` caches the result.
+Verilator precompiles two headers for each design. Nearly all of that time goes into Verilator's runtime headers, which
+are equal for every design: `sim.compiled.objects` caches the result.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 _KINDS = {"fast": "$(OPT_FAST)", "slow": "$(OPT_SLOW)"}
 """Verilator's kinds of sources with their optimisation; each needs a precompiled header."""
-# `private`: the header itself is compiled without it
+# `private`: the rule that compiles the header does not inherit the setting
 _MAKEFILE = "\n".join(
     [
         "override VK_PCH_H = runtime",

@@ -11,7 +11,7 @@ from ..golden.fixed import Integers
 
 @dataclass(frozen=True)
 class Step:
-    """One host access to a core's registers, or one action on a wire.
+    """One access of the host to a register, or one action on a wire.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class Phase:
     Parameters
     ----------
     inputs : dict of str to Words
-        Words for each input stream or sideband; a sideband has as many as its stream has transfers.
+        Words for each input stream or sideband; a sideband has one word per transfer of its stream.
     expected : dict of str to Words
         Expected words of each output stream.
     reset : bool
@@ -57,18 +57,18 @@ class Phase:
     cycles : int, optional
         Exact cycles at full speed, where specified; the bench asserts them.
     quiet : bool
-        No stream may offer a word afterwards; not for sources, which always do.
+        No stream may offer a word afterwards; must be false for sources, which always offer words.
     memory : dict of int to array of int
         Initial memory bytes by address.
     kept : dict of str to int
-        For each name in `expected` other than a stream: memory address of its words, bytes, after the phase.
+        Memory address for each name in `expected` that is not a stream: its words are the bytes there after the phase.
     responses : tuple of (int, int, int)
-        Address ranges, first and end, and the memory's response to accesses there, default OKAY; the first matching
-        range counts. With SLVERR and DECERR nothing is written.
+        First and end address of a range, and the memory's response to accesses there, by default OKAY; the first
+        matching range counts. An access with SLVERR or DECERR writes nothing.
     script : tuple of Step
         Host steps after the streams.
     midway : tuple of int
-        Interruption by the bench's reset test: script step, and range of cycles after its start.
+        When the bench's reset test interrupts the phase: script step, and range of cycles after the step's start.
     """
 
     inputs: dict[str, Words] = field(default_factory=dict)

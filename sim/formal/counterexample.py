@@ -18,7 +18,7 @@ def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: P
     keep.mkdir(parents=True, exist_ok=True)
     witness = (folder / f"{output}.cex").read_text(encoding="utf-8").splitlines()
     cycles = [line for line in witness[1:] if set(line) <= {"0", "1"} and line]
-    # the engine may have removed registers; all start at 0
+    # registers that the engine removed are missing; all registers start at 0
     registers = (folder / "model.aig").read_bytes().split(maxsplit=4)[3]
     start = "0" * int(registers)
     (folder / "witness.aiw").write_text("\n".join(["1", "b0", start, *cycles, "."]) + "\n", encoding="utf-8")
@@ -37,7 +37,7 @@ def write_counterexample(folder: Path, top: str, output: int, rule: str, keep: P
 
 
 def _inputs(wires: Path) -> dict[str, dict[int, int]]:
-    """Witness position of each input bit, by input name and bit number."""
+    """Position of each input bit in the witness, by input name and bit number."""
     positions: dict[str, dict[int, int]] = {}
     for line in wires.read_text(encoding="utf-8").splitlines():
         kind, place, bit, name = line.split()[:4] if line.startswith("input ") else ("", "0", "0", "")

@@ -26,7 +26,7 @@ def probe_of(component: Any) -> Probe:
 
 
 def stored_in(queue: Fifo) -> Value:
-    """Payloads in a queue's memory and output register."""
+    """Number of payloads in a queue's memory and output register."""
     level = probe_of(queue).level
     return (level + 1)[: len(level)] + queue.o.valid
 
@@ -48,12 +48,12 @@ def leave_out(checker: Checker, whole: Any, *keep: str) -> None:
 
 
 def cleared_by(checker: Checker, clear: Value) -> AbstractContextManager[None]:
-    """Context: rules added inside are reset by `clear` too, as the submodule they describe."""
+    """Context: `clear` too resets rules added inside, like the submodule that they describe."""
     return _changed_by(checker, ResetInserter(clear))
 
 
 def enabled_by(checker: Checker, enable: Value) -> AbstractContextManager[None]:
-    """Context: rules added inside advance only with `enable`, as the submodule they describe."""
+    """Context: rules added inside advance only with `enable`, like the submodule that they describe."""
     return _changed_by(checker, EnableInserter(enable))
 
 

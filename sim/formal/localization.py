@@ -1,7 +1,7 @@
 """Localization: reduce a model to the logic that matters for its rule, with ABC's `gla`.
 
-ABC keeps the logic used in proofs of the first cycles and frees all other registers and gates. A proof of the reduced
-model therefore holds for the whole model.
+ABC keeps the logic that proves the rule for the first cycles; all other registers and gates become free inputs. A proof
+of the reduced model therefore holds for the whole model.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ _GRACE = 60
 
 
 def localize(folder: Path, cycles: int, seconds: int) -> bool:
-    """Write the logic that determines the output of model `WHOLE`, an and-inverter graph, to `PART`.
+    """Write to `PART` the logic that matters for the output of `WHOLE`, an and-inverter graph.
 
-    The output must stay 0 for `cycles` cycles: a counterexample within them leaves no result. When the `seconds` of the
-    search end, the result covers the cycles so far. Returns True if the result may be provable.
+    A counterexample within the first `cycles` cycles leaves no result. If the search runs out of `seconds`, the result
+    covers the cycles reached so far. Returns True if the result may be provable.
     """
     search = [f"read_aiger {WHOLE}", "strash", "scleanup", "&get", f"&gla -F {cycles} -T {seconds}"]
     said = run_abc(folder, [*search, "&gla_derive", "&put", f"write_aiger {PART}"], seconds + _GRACE)

@@ -1,7 +1,7 @@
 """Bus-side rules of the AXI4 managers `AxiRead` and `AxiWrite`, for any command source.
 
-`Reads` and `Writes` hold the rules of a bus. This module adds lemmas about a manager's stored bursts, for use in other
-proofs, and rules of `stop`, faults and `idle`. Commands and internal beats are unconstrained: the rules hold for a
+`Reads` and `Writes` have the rules of a bus. This module adds lemmas about a manager's stored bursts, which other
+proofs use, and rules of `stop`, faults and `idle`. Commands and internal beats are free, so the rules hold for a
 manager alone, in a memory system, and in a core.
 """
 
@@ -17,13 +17,13 @@ from .inside import parts_of
 
 
 class ReadEdge:
-    """Bus side of an `AxiRead`, the block or a submodule of it.
+    """Bus side of an `AxiRead`, which is the checked block or one of its submodules.
 
     Rules in addition to `Reads`: ``NAME_room`` (requested and stored beats fit the FIFO), ``NAME_bursts_open`` and
-    ``NAME_bursts_kept`` (stored bursts are those offered and outstanding), ``NAME_r_over`` (no burst after `stop` or an
-    error), ``NAME_r_hold`` (no new burst in a cycle of `hold`), ``NAME_r_beyond`` (no burst beyond the last address: an
-    error instead), ``NAME_r_idle`` (`idle` only with nothing offered or outstanding), ``NAME_r_idle_rises`` (`idle`
-    soon after `stop` or an error, once nothing is offered or outstanding).
+    ``NAME_bursts_kept`` (the stored bursts are the offered and outstanding bursts), ``NAME_r_over`` (no burst after
+    `stop` or an error), ``NAME_r_hold`` (no new burst in a cycle of `hold`), ``NAME_r_beyond`` (an error in place of a
+    burst beyond the last address), ``NAME_r_idle`` (`idle` only with nothing offered or outstanding),
+    ``NAME_r_idle_rises`` (after `stop` or an error `idle` rises soon after the last burst has ended).
 
     Attributes
     ----------
@@ -32,11 +32,11 @@ class ReadEdge:
     over : Signal
         High from the cycle after `stop` or `error`.
     arrived, ends, bad : Value
-        The previous cycle had a beat; a burst's last beat; a beat in error.
+        High in the cycle after a beat; after a burst's last beat; after a beat in error.
     beat : Signal
         Payload of the arrived beat.
     waiting : Signal
-        Processed beats not yet taken at `o`.
+        Number of processed beats not yet taken at `o`.
     """
 
     def __init__(self, checker: Checker, name: str, manager: Any) -> None:
@@ -66,10 +66,10 @@ class ReadEdge:
 class WriteEdge:
     """Bus side of an `AxiWrite`; attributes `memory` and `over` as in `ReadEdge`.
 
-    Rules in addition to `Writes`: ``NAME_bursts_open``, ``NAME_bursts_taken`` and ``NAME_bursts_kept`` (stored bursts
-    are those offered and outstanding), ``NAME_w_over``, ``NAME_w_hold``, ``NAME_w_beyond``, ``NAME_w_idle``,
-    ``NAME_w_idle_rises`` as in `ReadEdge`, ``NAME_w_sends`` (beats of an announced burst are offered, even after
-    `stop`).
+    Rules in addition to `Writes`: ``NAME_bursts_open``, ``NAME_bursts_taken`` and ``NAME_bursts_kept`` (the stored
+    bursts are the offered and outstanding bursts), ``NAME_w_over``, ``NAME_w_hold``, ``NAME_w_beyond``,
+    ``NAME_w_idle``, ``NAME_w_idle_rises`` as in `ReadEdge`, ``NAME_w_sends`` (beats of an announced burst are offered,
+    even after `stop`).
     """
 
     def __init__(self, checker: Checker, name: str, manager: Any) -> None:

@@ -1,6 +1,6 @@
-"""Rules of a pipeline moving as a whole: an output word was accepted exactly `latency` moves earlier.
+"""Rules of a pipeline whose stages move together: an output word was accepted exactly `latency` moves earlier.
 
-Hence no word is lost or invented. Unlike a count of the words inside, this is provable for any latency.
+Hence no word is lost or invented. This is provable for any latency, unlike a count of the words inside.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .inside import probe_of
 
 
 def check_stages(checker: Checker, spec: Spec, entering: str) -> Value:
-    """Rules from stream `entering` to stream ``o``; the block probes its shift register of flags as ``valid``.
+    """Rules from stream `entering` to stream ``o``; the block must probe its shift register of flags as ``valid``.
 
     Returns
     -------

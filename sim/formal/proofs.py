@@ -5,10 +5,9 @@ A formal module has
 - ``SPEC``: default parameters of the proof, small but with all of the block's control; or, for a submodule that is not
   a block, ``part()``, which returns the component;
 - ``CUT`` (optional): cells with arbitrary results, see `prover.CUTS`;
-- ``COMPLETE = True`` (optional): the rules fix every output in every cycle, so that any component satisfying all of
-  them is equivalent;
-- ``LARGE`` (optional): true for a block whose rules each depend on little of it, see `prover.prove`;
-- ``check(checker, spec)``, or ``check(checker, part)``: adds rules and assumptions to the checker.
+- ``COMPLETE = True`` (optional): the rules fix every output in every cycle, so that any component satisfying all rules
+is equivalent; - ``LARGE`` (optional): true for a block in which each rule depends on little of the logic, see
+`prover.prove`; - ``check(checker, spec)``, or ``check(checker, part)``: adds rules and assumptions to the checker.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def prove_blocks(names: Sequence[str], seconds: int = 120, keep: Path | None = N
     Parameters
     ----------
     seconds, keep
-        As in `prover.prove`; counterexamples get a folder per name.
+        As in `prover.prove`; each name gets its own folder of counterexamples.
     """
     elaborating = Lock()  # Amaranth's signal counter is global
 

@@ -1,6 +1,6 @@
 """Prove a checker's rules with Yosys and ABC, by k-induction or property-directed reachability.
 
-Reachability finds an inductive invariant automatically: rules need no manual strengthening.
+Property-directed reachability finds an inductive invariant by itself: rules need no manual strengthening.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Proof:
     ----------
     rule : str
     status : "proved", "broken" or "open"
-        Open: neither a proof nor a counterexample within the time limit.
+        Open: no proof and no counterexample within the time limit.
     engine : str
         Method of the proof: ``signal correspondence``, ``8-induction``, or ``reachability``, which finds and checks an
         inductive invariant.
@@ -91,7 +91,7 @@ def prove(
     keep : Path, optional
         Folder for a counterexample's waveform, netlist and test bench: ``RULE.vcd``, ``RULE.v``, ``RULE_tb.v``.
     large : bool
-        Start with register abstraction: for blocks whose rules each depend on few registers.
+        Begin with register abstraction, for blocks in which each rule depends on few registers.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def prove_text(
     """Prove rules of a design given as RTLIL; options as in `prove`.
 
     The top module is `TOP`, with an output ``broken_RULE`` for each rule. `among` lists all rules in the order of the
-    outputs. `processes` proofs run in parallel, by default one per processor core.
+    outputs. At most `processes` proofs run at once, by default one per processor core.
     """
     with tempfile.TemporaryDirectory(prefix="fabtune-proof-") as name:
         folder = Path(name)
@@ -167,7 +167,7 @@ def _write_model(text: str, folder: Path, cut: Collection[str]) -> None:
 
 
 def _preparation(cut: Collection[str]) -> list[str]:
-    """Yosys commands that read ``design.il`` and leave a flat module, cut and restricted to simulatable cells."""
+    """Yosys commands that read ``design.il``, cut cells, and leave a flat module of simulatable cells."""
     return [
         "read_rtlil design.il",
         f"setattr -unset init w:* a:{FREE} %i",
@@ -200,7 +200,7 @@ def _cells(cut: str) -> str:
 
 
 def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
-    """Output number of each rule; Yosys omits the names of constant outputs."""
+    """Output number of each rule; a constant output has no name in Yosys's map."""
     lines = (line.split() for line in wires.read_text(encoding="utf-8").splitlines())
     numbers = {line[3].removeprefix(BROKEN): int(line[1]) for line in lines if line[0] == "output"}
     constant = [name for name in names if name not in numbers]
@@ -211,7 +211,7 @@ def _outputs(wires: Path, names: list[str]) -> dict[str, int]:
 
 
 def _merge(folder: Path, seconds: int) -> None:
-    """Merge equal registers of the whole graph into `_MERGED`; no file results if it takes too long."""
+    """Merge equal registers of the whole graph, and write `_MERGED`; no file if this takes too long."""
     commands = ["read_aiger model.aig", "fold", *_CONE, *_MERGE, f"write_aiger {_MERGED}", "print_stats"]
     if not run_abc(folder, commands, seconds):
         (folder / _MERGED).unlink(missing_ok=True)
@@ -220,7 +220,7 @@ def _merge(folder: Path, seconds: int) -> None:
 def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool = False) -> Proof:
     """Prove that an output of the and-inverter graph ``model.aig`` in `folder` is never high.
 
-    A graph of merged registers is used if present; a counterexample goes to ``OUTPUT.cex``. Limits as in `prove`.
+    Uses the graph of merged registers if present; writes a counterexample to ``OUTPUT.cex``. Limits as in `prove`.
     """
     witness, reduced, plain = (folder / f"{output}{end}" for end in (".cex", ".aig", "_plain.aig"))
     start = time.monotonic()
@@ -262,7 +262,7 @@ def prove_output(folder: Path, output: int, rule: str, seconds: int, large: bool
 def _inductive(folder: Path, graph: Path) -> bool:
     """True if an output that was low for `DEPTH` cycles stays low in the next cycle.
 
-    May hold for the plain graph and fail for the merged graph, whose merging removed registers that exclude states.
+    Can hold for the plain graph and fail for the merged graph: merged registers no longer exclude some states.
     """
     return "are equivalent" in run_abc(
         folder, [f"read_aiger {graph}", "strash", f"ind -F {DEPTH} -C 1000000 -T {DEPTH}"]
@@ -272,9 +272,9 @@ def _inductive(folder: Path, graph: Path) -> bool:
 def _searches(seconds: int) -> Iterator[str]:
     """Invariant searches in order, each with its time limit.
 
-    The second search abstracts most registers and restores them on demand. It proves rules that depend on little of a
-    large block, such as its counters, where the first finds nothing in minutes; other rules take twice as long or more.
-    Both therefore start with a short limit.
+    The first searches the whole model, the second abstracts most registers and restores them on demand. Abstraction
+    proves rules that depend on little of a large block, such as its counters, where the whole-model search finds
+    nothing in minutes; other rules take it twice as long or more. Both therefore start with a short limit.
     """
     for search, short in _SHORT.items():
         yield f"{search} -T {min(short, seconds)}"

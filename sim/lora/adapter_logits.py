@@ -1,4 +1,4 @@
-"""Rules of `adapter` on the number of logits a batch and on its end, with the necessary lemmas."""
+"""Rules of `adapter` on the number of logits in a batch and on the batch's end, with the necessary lemmas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LATE = ("BACKWARD", "LEAVE", "COLUMNS", "SETTLE")
 
 
 def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> None:
-    """Rules ``logits_words_made`` and ``logits_words_lost``: a batch's logits are outstanding from its start.
+    """Rules ``logits_words_made`` and ``logits_words_lost``: a batch's logits are outstanding from the batch's start.
 
     A batch ends with the gradients of all its samples, so the lemmas follow the samples up to this point:
     ``updates_leave`` (the engine waits only for the receiver of updates), ``batch_taken`` and ``batch_walked``
@@ -121,7 +121,7 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
     )
 
     def is_last(ahead: Value) -> Value:
-        """High if the logit after `ahead` others is the last of its sample."""
+        """High if the logit that comes after `ahead` others is the last of its sample."""
         place = given + ahead
         return Cat(place == end for end in range(classes - 1, classes * (spec.batch + 1), classes)).any()
 
@@ -213,12 +213,12 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
 
 
 def _line(checker: Checker, value: Value, cycles: int, name: str) -> list[Value]:
-    """Delay a bit by a pipeline of `cycles` registers, first register first."""
+    """Registers of a pipeline that delays a bit by `cycles`, the first register first."""
     return [value := delayed(checker.m, value, 1, f"{name}{number}") for number in range(cycles)]
 
 
 def _count(bits: Value | Sequence[Value]) -> Value:
-    """Number of high bits."""
+    """Count the high bits."""
     return sum((bit for bit in bits), Value.cast(0))
 
 

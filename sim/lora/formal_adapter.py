@@ -1,4 +1,4 @@
-"""Rules of `adapter`: rows follow their label, images load completely, and a batch has its exact number of logits.
+"""Rules of `adapter`: rows follow their label, images load completely, and a batch has exactly its logits.
 
 One adapter of one row, two classes and batches of up to two samples: the smallest case with more than one of each
 counted item. Memory contents are free, except the FIFO of logits with its last-of-sample marks.

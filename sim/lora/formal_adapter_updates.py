@@ -1,4 +1,4 @@
-"""Rules of `adapter`: a batch outputs each updated parameter once, and none before its last row and label.
+"""Rules of `adapter`: a batch outputs each updated parameter once, after its last row and label.
 
 Same parameters as `formal_adapter`; memory contents are free.
 """
@@ -16,7 +16,7 @@ LARGE = True
 
 
 def check(checker: Checker, spec: AdapterSpec) -> None:
-    """The image's beats are outstanding from a batch's start, and complete before the next batch."""
+    """The beats of the parameter image are outstanding from a batch's start, and complete before the next batch."""
     beats, port = spec.mapping.adapter_beats, checker.streams["o"]
     begins = ObservedBatch(checker, spec).begins
     checker.balance("o_words", [(begins, beats)], [(port.valid, checker.moves("o"), 1)], beats)

@@ -9,14 +9,15 @@ from ..formal.checker import Checker
 
 
 class ObservedBatch:
-    """The batch at the inputs of `adapter`; computation starts after its last row and label.
+    """The batch at the inputs of `adapter`, which computes after the batch's last row and label.
 
     Attributes
     ----------
     labels, samples, row : Signal
-        Labels and complete samples of the incoming batch, and rows of the incoming sample.
+        Numbers of labels and of complete samples of the incoming batch, and of rows of the incoming sample.
     closed, begins : Signal, Value
-        High once the batch's last label is in; high for one cycle when the batch of `labels` samples is complete.
+        `closed` is high once the batch's last label has come; `begins` for one cycle when all `labels` samples are
+        complete.
     """
 
     def __init__(self, checker: Checker, spec: AdapterSpec) -> None:

@@ -1,4 +1,4 @@
-"""Bench of `adapter`: parameters and batches; single batches, the largest and a single sample, then several at once."""
+"""Bench of `adapter`: loads and batches of all sizes, first one by one, then back to back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CANDIDATES = 64
 
 
 def random_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Random numbers, small and arbitrary, a few extremes; a large or small rate."""
+    """Random activations, large, small and a few extreme; a large or small rate."""
     read = [random_activations(rng, (count, inputs)) for inputs in spec.inputs]
     rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True)) >> int(rng.choice([0, 6]))
     base = random_activations(rng, (count, spec.classes))
@@ -29,7 +29,7 @@ def random_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> Ada
 
 
 def double_tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Batch for `double_tie_adapters`: gradients are ties, and so are the steps."""
+    """Batch for `double_tie_adapters`: both gradients and parameter steps are ties."""
     read = [tie_activations(rng, (count, inputs)) for inputs in spec.inputs]
     base = end_activations(rng, (count, spec.classes))
     return AdapterBatch(read, base, rng.integers(0, spec.mapping.labels, count), 1 << _TIE_RATE)
@@ -62,7 +62,7 @@ def tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> Adapte
 
 
 def near_tie_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:
-    """Sums near ties, for an A of last places; random rate."""
+    """Sums near ties, for an A of 0 and +-1 unit in the last place; random rate."""
     read = [near_tie_activations(rng, (count, inputs), inputs) for inputs in spec.inputs]
     base = random_activations(rng, (count, spec.classes))
     rate = int(rng.integers(1, MAXIMUM_RATE, endpoint=True))
@@ -90,7 +90,7 @@ def first_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters:
 
 
 def double_tie_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters:
-    """Half of B is off a whole number of steps by a tie's gradient plus half its last place."""
+    """B in whole steps, half of its numbers off by the gradient of a tie plus half its last place."""
     adapters = small_adapters(spec, rng)
     step = 1 << NOISE_BITS - _TIE_RATE + 1
     adapters.b[:] = rng.integers(-4, 4, adapters.b.shape) * step + rng.integers(2, size=adapters.b.shape) * (
@@ -100,7 +100,7 @@ def double_tie_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters
 
 
 def last_place_adapters(spec: AdapterSpec, rng: np.random.Generator) -> Adapters:
-    """Random B, and A of at most a last place: sums are as close to ties as their addends."""
+    """Random B, and A of 0 and +-1 unit in the last place: sums are as close to ties as their addends."""
     adapters = any_adapters(spec, rng)
     for a in adapters.a:
         a[:] = rng.integers(-1, 1, a.shape, endpoint=True)

@@ -13,7 +13,7 @@ _DROPPED = Q8_16.fraction - Q4_12.fraction
 
 
 def stimulus(spec: MselossSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Random logits; targets close to them, half-way between two gradients, random, or at a gradient's limits."""
+    """Random logits, with targets that are close, random, or make gradients that tie or lie at a limit."""
     logits, anything = rng.integers(Q8_16.minimum, Q8_16.maximum, (2, words), endpoint=True)
     bound = 1 << Q4_12.width - 1 + _DROPPED
     near = rng.integers(-(1 << 14), 1 << 14, words)

@@ -1,4 +1,4 @@
-"""Rules of `nf4_dequant`: an output word for each input word, at most as many inside as pipeline stages."""
+"""Rules of `nf4_dequant`: an output word for each input word, at most one inside per pipeline stage."""
 
 from __future__ import annotations
 

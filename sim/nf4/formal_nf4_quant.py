@@ -1,4 +1,4 @@
-"""Rules of `nf4_quant`: a code for each value, same block ends, one scale a block, and no hang."""
+"""Rules of `nf4_quant`: a code for each value, equal block ends, one scale for each block, and no hang."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SLOW = 60
 
 
 def check(checker: Checker, spec: Nf4QuantSpec) -> Signal:
-    """Returns the number of blocks inside. Word counts follow from the block lengths."""
+    """Add the rules; return the number of blocks inside. Rules on words follow from the block lengths."""
     m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
     longest = spec.words(spec.length)
     taken, sent = checker.packets("i", 1, longest), checker.packets("o", 1, longest)
@@ -45,7 +45,7 @@ def check(checker: Checker, spec: Nf4QuantSpec) -> Signal:
 
 
 def of_first(checker: Checker, blocks: Signal, shape: int | range, name: str, value: Value) -> Signal:
-    """`value` at the last input word of a block, kept for the first of at most two blocks inside."""
+    """`value` as it was at the block's last input word, for the first of at most two blocks inside."""
     m, leaves = checker.m, checker.moves("o") & checker.payload("o").last
     first, second = (Signal(shape, name=f"{which}_{name}") for which in ("first", "second"))
     with m.If(leaves):

@@ -1,4 +1,4 @@
-"""Rules of `nf4_quant` with two values a word: as with one, plus the position of unused second values."""
+"""Rules of `nf4_quant` with two values a word: those of `formal_nf4_quant`, and which second values are unused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CUT, LARGE = formal_nf4_quant.CUT, True
 
 
 def check(checker: Checker, spec: Nf4QuantSpec) -> None:
-    """The reference stores for both blocks inside whether their last word has a single value."""
+    """For each of the two blocks inside, the reference stores whether the last word has a single value."""
     i, o = checker.streams["i"], checker.streams["o"]
     checker.assume(~i.valid | ~i.payload.single | i.payload.last)
     blocks = formal_nf4_quant.check(checker, spec)

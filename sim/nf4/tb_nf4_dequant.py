@@ -11,14 +11,14 @@ from ...golden.nf4.nf4_dequant import SCALE, Nf4DequantSpec
 
 
 def stimulus(spec: Nf4DequantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Random codes; scales: 0, small with frequent ties, near ties, random, maximal."""
+    """Random codes, with scales 0, small (frequent ties), near ties, random and maximal."""
     fields: dict[str, Integers] = {}
     for item in spec.streams()["i"].fields:
         shape = (words, item.lanes)
         values = rng.integers(0, item.format.maximum, shape, endpoint=True)
         if item.name == "scale":
             values >>= rng.integers(0, item.format.width, shape)
-            # multiples of 2**14: products often tie
+            # products with multiples of 2**14 often tie
             values = np.where(rng.random(shape) < 0.25, values & ~0x3FFF, values)
             codes = fields["code"][:, rng.integers(spec.lanes, size=item.lanes)]
             values = np.where(rng.random(shape) < 0.25, near_tie_scales(codes, rng), values)

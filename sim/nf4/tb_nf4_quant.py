@@ -1,4 +1,4 @@
-"""Bench of `nf4_quant`: blocks of all lengths, of zeros, with -128.0, ties and neighbours; exact cycles."""
+"""Bench of `nf4_quant`: blocks of all lengths, some of zeros, with -128.0 or with ties; exact cycles."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _KINDS = 6
 
 
 def stimulus(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Blocks of all lengths: random, activations, zeros, with -128.0, ties, and integers near 0.
+    """Blocks of all lengths: random numbers, activations, zeros, with -128.0, ties, or integers near 0.
 
-    With two values a word, also words of neighbouring magnitudes.
+    With two values a word, also blocks whose words hold two neighbouring magnitudes.
     """
     counts = random_lengths(rng, words, spec.words(spec.length))
     odd = [int(rng.integers(spec.values) or spec.values * count > spec.length) for count in counts]

@@ -9,7 +9,7 @@ DEPTH, WIDTH = 4, 2
 
 
 def part() -> Fifo:
-    """Four words of two bits: all bits take the same path, so two stand for any width."""
+    """Two bits stand for any width: all bits take the same path."""
     return Fifo(WIDTH, DEPTH)
 
 

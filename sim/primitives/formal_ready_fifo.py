@@ -1,4 +1,4 @@
-"""Rules of the FIFO with registered `ready`: as of the inner FIFO, which has space for every accepted word."""
+"""Rules of the FIFO with registered `ready`: those of `Fifo`; an accepted word always finds space in the inner FIFO."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ DEPTH, WIDTH = 2, 2
 
 
 def part() -> ReadyFifo:
-    """Two words of two bits, plus the offered word; two bits stand for any width."""
+    """Depth of two words plus the offered word. Two bits stand for any width."""
     return ReadyFifo(WIDTH, DEPTH)
 
 
 def check(checker: Checker, part: ReadyFifo) -> None:
-    """The counter equals the inner FIFO's level, and the FIFO offers a word whenever it has one."""
+    """The counter equals the inner FIFO's level, and the FIFO offers a word whenever a word is stored."""
     input_port, inside, words = checker.streams["i"], probe_of(part), parts_of(part).words
     level = probe_of(words).level
     held = (level + 1)[: len(level)]

@@ -1,4 +1,4 @@
-"""Rules of `RoundSaturate`: equal for all inputs to a reference by remainder and comparison."""
+"""Rules of `RoundSaturate`: for all inputs equal to a reference that uses remainder and comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTH, DROP = 40, 12
 
 
 def part() -> RoundSaturate:
-    """Rounding of a sum of products to Q4.12."""
+    """Rounds a sum of products to Q4.12."""
     return RoundSaturate(WIDTH, DROP, Q4_12)
 
 
@@ -24,7 +24,7 @@ def check(checker: Checker, part: RoundSaturate) -> None:
     value, clipped = clamped(half_even(m, checker.ports["i"], part.drop), part.target)
     expected, over = Signal(signed(part.target.width), name="expected"), Signal(name="over")
     m.d.comb += [expected.eq(value), over.eq(clipped)]
-    # a reset clears registers inside the pipeline: inputs before a reset are not checked
+    # a reset clears pipeline registers, so outputs of earlier inputs are not checked
     high = Signal(init=1, name="one")
     m.d.comb += high.eq(1)
     known = delayed(m, high, part.LATENCY, "known")
