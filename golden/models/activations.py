@@ -166,6 +166,11 @@ def _error(constant: float, rounded: float) -> float:
     return abs(rounded - constant) + abs(float(np.float32(constant)) - constant)
 
 
+def _decimal(single: Any) -> Any:
+    """Decimal number that a float32 stands for; None stays."""
+    return None if single is None else float(str(np.float32(single)))
+
+
 def _clip(least: str, most: str) -> Made:
     """Clip with the two ends by argument name."""
 
@@ -210,9 +215,8 @@ class Relu(Nonlinearity):
     }
     onnx: ClassVar[Mapping[str, Made]] = {
         "Relu": lambda number: Relu(),
-        # the decimal number that float32 stands for
-        "LeakyRelu": lambda number: Relu(slope=float(str(np.float32(number("alpha"))))),
-        "Clip": _clip("min", "max"),
+        "LeakyRelu": lambda number: Relu(slope=_decimal(number("alpha"))),
+        "Clip": lambda number: _clip("min", "max")(lambda name: _decimal(number(name))),
     }
 
     limit: float | None = None

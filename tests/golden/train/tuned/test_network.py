@@ -11,7 +11,7 @@ from torch import nn
 from fabtune.golden.datasets.dataset import Samples, Task
 from fabtune.golden.errors import UserError
 from fabtune.golden.fixed import Q4_12, Q8_16, Narrower
-from fabtune.golden.importers.layers.folding import folded
+from fabtune.golden.importers.layers.folding import described, folded
 from fabtune.golden.importers.layers.network import network_of, user_network
 from fabtune.golden.models.batch_norm import StageParameters
 from fabtune.golden.models.checkpoint import load_saved, save_state
@@ -274,6 +274,32 @@ def test_a_hard_swish_leaves_and_returns_and_is_within_the_bound(tmp_path):
     off = np.abs(golden - tuned.module()(torch.from_numpy(values)).detach().numpy())
     assert (off <= logit_bound(tuned, Samples(values, np.zeros(5, np.int64)))).all()
     assert off.max() > 0
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [("onnx", "onnx"), ("pt2", "pytorch")])
+def test_all_layers_leave_and_return_with_equal_integers(tmp_path, suffix, kind):
+    network = network_from(
+        "2x9x9 conv4k3p1 leaky0.03 pool3p1s2 dw3p1 relu0.3 conv4k1 add@5,2 relu conv4k3p1g2 hswish cat@9,7 "
+        "conv4k3p1 leaky0.1 pool2p0,1,1,0 conv6k1 avg3 flatten fc3"
+    )
+    torch.manual_seed(0)
+    tuned = TunedNetwork.of(network, module_of(network).eval())
+    integers = [StageIntegers(*map(Q4_12.from_float, (one.weight, one.bias))) for one in tuned.parameters]
+    rounded = [StageParameters(one.weight / 4096, one.bias / 4096) for one in integers]
+    export(replace(tuned, parameters=tuple(rounded)), kind, path := tmp_path / f"mine.{suffix}")
+    returned, own = user_network(str(path), None)
+    assert returned.layers == network.layers
+    again = [
+        StageIntegers(*map(Q4_12.from_float, (one.weight, one.bias)))
+        for one in folded(returned, described(returned, own))
+    ]
+    values = Q8_16.from_float(RNG.normal(0, 3, (5, 2, 9, 9)))
+    expected, found = (
+        run(one.stages, parameters, values, product_of("blas"), Narrower())[-1]
+        for one, parameters in ((network, integers), (returned, again))
+    )
+    np.testing.assert_array_equal(found, expected)
+    assert len(np.unique(expected)) > 10
 
 
 def test_integers_have_their_formats(tmp_path):
