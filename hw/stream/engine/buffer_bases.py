@@ -14,20 +14,20 @@ BUFFERS = ("source", "second", "third", "other", "destination")
 
 
 class BufferBases(wiring.Component):
-    """Multiply the first rows of an instruction's buffers by the capacity, one buffer a cycle.
+    """Multiply the first row of each of an instruction's buffers by the capacity, a buffer a cycle.
 
     Attributes
     ----------
     start : In(1)
-        Begin. `buffers` and `capacity` must stay stable until `done`.
+        Begin; one cycle. `buffers` and `capacity` must stay stable until `done`.
     buffers : In, 24 bits each
         Buffer fields of the instruction, in the order of `BUFFERS`.
     capacity : In(16)
-        Tokens of both signs in the buffers at once.
+        Number of tokens in the buffers at once, both signs together.
     wide, base : Out, a bit and an address each
-        Memory select and base address per buffer, stable until the next `start`.
+        Memory select and base address of each buffer, stable until the next `start`.
     done : Out(1)
-        All outputs are valid: a pulse of one cycle, ``len(BUFFERS) + 2`` cycles after `start`.
+        All outputs are valid; one cycle, ``len(BUFFERS) + 2`` cycles after `start`.
     """
 
     def __init__(self, chunks: ChunkLayout) -> None:

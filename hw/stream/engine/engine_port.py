@@ -29,27 +29,28 @@ def chunk_values(chunks: ChunkLayout) -> data.StructLayout:
 
 
 class EnginePort(wiring.Signature):
-    """One forward pass of the engine, seen from the trainer; plus and minus rows, one set per perturbation sign.
+    """Forward pass of the engine, over a set of plus rows and a set of minus rows; with the trainer's directions.
 
     The trainer sends the sentences of a pass and the rows of their tokens. Then it starts the engine, sends all
-    instructions of the program, and finally reads the results. Parameter `sequencer` bounds the rows of a pass, both
-    signs together, by its `sums`.
+    instructions of the program, and finally reads the results. A pass has at most `sequencer.sums` rows, both signs
+    together.
 
     Members
     -------
     load : Out(1)
-        Begin a pass, one cycle; sentences and samples follow. Members up to `weights` stay stable until `done`.
+        Begin a pass; one cycle. Sentences and samples follow. The members from `rows` to `weights` stay stable until
+        `done`.
     start : Out(1)
-        Run the program, one cycle, after `loaded` and after all sentences.
+        Run the program; one cycle, after `loaded` and after all sentences.
     rows, sentences, longest : Out
-        Tokens per sign, sentences per sign, tokens of the longest sentence.
+        Number of tokens and of sentences for each sign, and of tokens in the longest sentence.
     capacity, features, inputs : Out, 16, 32 and 32 bits
-        From the program header: tokens of both signs in the buffers at once, values of a token, input `Buffer`.
+        From the program header: tokens in the buffers at once, both signs together; values of a token; input `Buffer`.
     kept, row_beats, alike : Out, 1, 16 and 1 bits
-        `kept`: rows come from a forward cache or a network's cut, 4 bytes a value. `row_beats`: beats of a kept row.
-        `alike`: a kept row serves both signs; otherwise plus and minus rows alternate.
+        `kept`: rows come from a forward cache or a network's cut, 4 bytes a value. `row_beats`: beats of such a row.
+        `alike`: each such row serves both signs; if low, plus and minus rows alternate.
     amount : Out, signed(27)
-        Multiple of the perturbation added to the plus rows' weights.
+        Factor of the perturbation in the plus rows' weights; minus rows have the opposite sign.
     weights : Out, `address` bits
         Byte address of the weight stream.
     sentence : Out, stream of ``first``, ``length``
@@ -60,15 +61,15 @@ class EnginePort(wiring.Signature):
     loaded : In(1)
         All rows are in the memory, for both signs; one cycle.
     operands_read, operands : Out, In, streams of chunk addresses and contents
-        Results after `done`, in order.
+        Reads of results after `done`, and the results in order.
     request, offsets : In, Out, streams
-        Requests for offsets and their words, as in `word_offsets`.
+        Requests for offset words, and the words, as in `word_offsets`.
     stream_read, corrections_read : In, `ReadPort`
         Reads of the weight stream with its tables, and of sensitive weights.
     done : In(1)
-        The pass is over and all results are in the memory; one cycle.
+        The pass is over, and all results are in the memory; one cycle.
     clipped : In(32)
-        With `done`: clipped values, both signs together.
+        With `done`: number of clipped values, both signs together.
     operation : In(16)
         Number of the active instruction, from 1; 0 while idle.
     failed : In(1)
@@ -76,7 +77,8 @@ class EnginePort(wiring.Signature):
     number : In(32)
         With `failed`: number of the invalid tile.
     fetched : In(1)
-        All requested beats of the weight stream have arrived. The read-ahead after the last tiles outlives the pass.
+        All requested beats of the weight stream have arrived. Read-ahead beyond the last tiles may arrive after the
+        pass.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ _WAITING = 2
 
 
 class StreamEngine(wiring.Component):
-    """Run the instructions of a program one after another, while the next instruction's weights are fetched.
+    """Run the instructions of a program in sequence; meanwhile fetch the next instruction's weights.
 
     Parameters
     ----------
@@ -87,14 +87,14 @@ class StreamEngine(wiring.Component):
             "softmax", "scale", "values", "norm", "pool", "rotary",
         ):  # fmt: skip
             m.submodules[name] = getattr(self, name)
-        # rows per sign: tokens, or sentences after a pool
+        # number of rows for each sign: tokens, or sentences after a pooling
         self._rows = Signal.like(self.port.rows, reset_less=True)
         self._choice = UnitChoice(m, self.spec.size.columns)
         self._works, self._following = self._choice.works, self._choice.following
-        # registered long before a load; copies for handshakes and for chunk contents
+        # `port.kept`, stable long before a load: a copy for handshakes, a copy for chunk contents
         self._kept = replicas(2, "kept_rows")
         m.d.sync += [flag.eq(self.port.kept) for flag in self._kept]
-        # the next instruction, and flags: present, tensors requested, vectors expected next
+        # the next instruction, and flags: it is valid; its tensors are requested; its vectors come next
         self._held = Signal.like(self.port.instruction.payload, reset_less=True)
         self._holds, self._fed, self._counted = Signal(), Signal(), Signal()
         self._weights(m)
@@ -109,7 +109,7 @@ class StreamEngine(wiring.Component):
     # -- streams between the blocks ------------------------------------------------------------------------------------
 
     def _weights(self, m: Module) -> None:
-        """Accept instructions, and pass each to the weight feed at once."""
+        """Accept an instruction, and pass it to the weight feed at once."""
         feed, port, taken = self.feed, self.port, Signal()
         for name in ("request", "stream_read", "corrections_read"):
             wiring.connect(m, getattr(feed, name), wiring.flipped(getattr(port, name)))
@@ -136,9 +136,9 @@ class StreamEngine(wiring.Component):
         self._vectors(m, taken)
 
     def _vectors(self, m: Module, taken: Value) -> None:
-        """Route vectors to the unit of their instruction: biases as soon as they fit, others while the unit works."""
+        """Route vectors to the unit of their instruction: biases as soon as they fit, others while it works."""
         port, held, vector = self.port, self._held, _queued(m, "vectors", self.feed.v)
-        # expected vectors, and a one-hot flag of the receiving unit: a fast start of the handshake
+        # number of expected vectors; the receiving unit as one-hot flags, for a fast handshake
         remaining = Signal(range(self.spec.size.sums + 1))
         vectors = {Unit.VALUES: self.values.biases, Unit.NORM: self.norm.parameters, Unit.ROTARY: self.rotary.turns}
         takes = {unit: Signal(name=f"takes_{unit.name.lower()}") for unit in vectors}
@@ -240,7 +240,7 @@ class StreamEngine(wiring.Component):
         ]
 
     def _memory(self, m: Module) -> None:
-        """Connect the active unit to the memory; while idle, samples are written and results read."""
+        """Connect the active unit to the memory; without an active unit, write samples and read results."""
         memory, port = self.memory, self.port
         readers = {unit: block for unit, block in self.units.items() if hasattr(block, "operands_read")}
         self._choice.choose(
@@ -260,7 +260,7 @@ class StreamEngine(wiring.Component):
         self._choice.merge(m, memory.write, writes)
 
     def _operands_read(self, m: Module) -> Any:
-        """Register operand reads: they precede reads of keys and rows, so they start a long path."""
+        """Register operand reads: their priority over keys and rows would start a long path."""
         read = self.memory.operands_read
         asked = read.signature.flip().create(path=("operands_asked",))
         m.d.comb += asked.ready.eq(~read.valid | read.ready)
@@ -347,7 +347,7 @@ class StreamEngine(wiring.Component):
                 m.d.comb += getattr(payload, name).eq(chosen[name] if name in chosen else getattr(instruction, name))
 
     def _sequence(self, m: Module) -> None:
-        """Sequence the pass: load samples; then per instruction base addresses, operation, completion."""
+        """State machine of a pass: load samples; for each instruction compute base addresses, run and complete it."""
         port, bases, samples, instruction = self.port, self.bases, self.samples, self._held
         last, pooled, turned = Signal(reset_less=True), Signal(reset_less=True), Signal()
         waits = {unit: Signal(name=f"waits{number}") for number, unit in enumerate((*self.units.values(), self.linear))}
@@ -392,7 +392,7 @@ class StreamEngine(wiring.Component):
                 self._begin(m, waits, turned)
                 m.next = "GIVEN"
             with m.State("GIVEN"), m.If(~Cat(waits.values()).any()):
-                # the unit has latched the fields; rotary precedes an attention that still needs them
+                # the unit has its own copy of the fields; after rotary, attention still needs the instruction
                 with m.If(self._choice.unit != Unit.ROTARY):
                     m.d.sync += self._holds.eq(0)
                 m.next = "RUN"
@@ -417,7 +417,7 @@ class StreamEngine(wiring.Component):
                 m.d.sync += [waits[self.values].eq(1), waits[self.linear].eq(kind == Kind.LINEAR)]
 
     def _end(self, m: Module, last: Signal, pooled: Signal, turned: Signal) -> None:
-        """Add up clipped values, then continue with the next operation."""
+        """When the unit is done, add its clipped values, and go to the next operation."""
         port = self.port
         for unit, block in self.units.items():
             with m.If(self._works[unit]):
@@ -439,7 +439,7 @@ class StreamEngine(wiring.Component):
 
 
 def _queued(m: Module, name: str, source: Any) -> Any:
-    """Queue a stream for a slow consumer; returns the queue's output stream."""
+    """Put a queue between a stream and a slow consumer; returns the output of the queue."""
     m.submodules[name] = queue = ReadyFifo(source.payload.shape(), _WAITING)
     wiring.connect(m, source, queue.i)
     return queue.o

@@ -1,4 +1,4 @@
-"""Selection of the active unit and its streams."""
+"""Selection of the active unit, and multiplexers of its streams."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Unit(IntEnum):
 
 
 class UnitChoice:
-    """Select registers of the active unit, and demultiplexers and multiplexers of streams.
+    """Select registers for the active unit; demultiplexers and multiplexers of streams.
 
     Attributes
     ----------
     unit : Signal
         Active unit.
     following : Signal
-        Active unit of the next cycle. The sequencer assigns it; unassigned, it keeps `unit`.
+        Active unit of the next cycle, assigned by the sequencer; by default `unit`.
     works : dict of Unit to Signal
         One-hot flags of `unit`, fast enough for handshakes.
     """
@@ -49,16 +49,16 @@ class UnitChoice:
         m.d.sync += [flag.eq(self.following == unit) for unit, flag in self.works.items()]
 
     def choose(self, m: Module, source: Any, users: dict[Unit, Any]) -> None:
-        """Demultiplex a stream to the active unit, field by field where the unit has the field."""
+        """Demultiplex a stream to the active unit; each unit gets the fields that its port has."""
         m.d.comb += source.ready.eq(Cat(stream.ready & self.works[unit] for unit, stream in users.items()).any())
         for unit, stream in users.items():
             m.d.comb += [stream.valid.eq(source.valid & self.works[unit]), *alike(stream.payload, source.payload)]
 
     def merge(self, m: Module, into: Any, givers: dict[Unit, Any]) -> None:
-        """Multiplex the active unit's stream into `into`; inactive units offer no words, so all may see its `ready`."""
+        """Multiplex the active unit's stream into `into`. All units get `ready`, as inactive units offer no words."""
         m.d.comb += into.valid.eq(Cat(stream.valid & self.works[unit] for unit, stream in givers.items()).any())
         m.d.comb += [stream.ready.eq(into.ready) for stream in givers.values()]
-        # the one-hot flags select addresses; the binary copies, with their high fanout, select values
+        # one-hot flags select addresses; copies of the binary select register, for the high fanout, select values
         for name, field in into.payload.shape().members.items():
             having = {unit: stream for unit, stream in givers.items() if name in stream.payload.shape().members}
             fields = {unit: Value.cast(getattr(stream.payload, name)) for unit, stream in having.items()}
@@ -70,7 +70,7 @@ class UnitChoice:
             m.d.comb += taken.eq(reduce(or_, (value & flags[unit] for unit, value in fields.items())))
 
     def _values(self, m: Module, taken: Value, values: dict[Unit, Value]) -> None:
-        """Multiplex values, a slice per copy of the select register."""
+        """Multiplex values; each copy of the select register serves a slice."""
         width = len(taken) // len(self._of_values)
         for number, chosen in enumerate(self._of_values):
             part = slice(number * width, (number + 1) * width)
@@ -81,7 +81,7 @@ class UnitChoice:
 
 
 def alike(into: Any, source: Any) -> Iterator[Any]:
-    """Assignments of all fields common to both payloads."""
+    """Assignments of all fields that both payloads have."""
     for name in into.shape().members:
         if name in source.shape().members:
             yield Value.cast(getattr(into, name)).eq(Value.cast(getattr(source, name)))

@@ -1,4 +1,4 @@
-"""Instruction checker: the checks in sequence, on one serial multiplier and one comparator."""
+"""Instruction checker: all checks in sequence, on one serial multiplier and one comparator."""
 
 from collections.abc import Sequence
 
@@ -21,18 +21,18 @@ _OPERANDS = ("base", "factor", "count", "limit", "applies")
 class InstructionChecker(wiring.Component):
     """Check an instruction against `golden.stream.machine.limits.Limits`.
 
-    A check takes 4 cycles more than its count has bits: some hundreds of cycles per instruction.
+    A check takes 4 cycles, plus a cycle for each bit of its count. An instruction takes some hundreds of cycles.
 
     Attributes
     ----------
     instruction : In, the fields of an instruction
-        Stable from two cycles before `begins` until `ends`.
+        Instruction, stable from two cycles before `begins` until `ends`.
     capacity, words, behind, stream_beats, beats : In
-        Counts from the program header, stable over the same time.
+        Counts from the program header, stable like `instruction`.
     begins : In, 1
-        Start, one cycle.
+        Start; one cycle.
     ends : Out, 1
-        Result is valid, one cycle.
+        `reason` is valid; one cycle.
     reason : Out, Reason
         With `ends`: reason of the first failed check, or `Reason.NONE`.
     """
@@ -102,9 +102,9 @@ class InstructionChecker(wiring.Component):
         return m
 
     def _operands(self, m: Module, steps: list[LimitCheck]) -> tuple[list[tuple[Signal, list[int]]], list[Signal]]:
-        """Create a register per operand of the next check, and a select register with its value per step.
+        """Create a register for each operand of the next check, and a select register with its value at each step.
 
-        Most operands are one of a few constants, so separate multiplexers stay small.
+        Most operands are one of a few constants, so the separate multiplexers are small.
         """
         choices, following = [], []
         for name in _OPERANDS:
@@ -120,7 +120,7 @@ class InstructionChecker(wiring.Component):
         return choices, following
 
     def _steps(self, m: Module, remainder: Signal) -> tuple[list[LimitCheck], list[Signal]]:
-        """Steps in order, and the product registers: first products as checks that never fail, then the checks."""
+        """Steps in order, and the product registers. The first steps compute products, as checks that never fail."""
         instruction, size = self.instruction, self.spec.size
         products = factors(instruction, size)
         widths = {name: sum(len(Value.cast(factor)) for factor in pair) for name, pair in products.items()}
@@ -134,7 +134,7 @@ class InstructionChecker(wiring.Component):
             self.spec.features,
         )
         made = [LimitCheck(Reason.NONE, str, 0, 0, *pair) for pair in products.values()]
-        # `applies` is stable long before its check; a register shortens the slow path
+        # timing: `applies` is slow, but stable long before its check, so it is registered
         checks = [
             check._replace(applies=register(m, "applies", Value.cast(check.applies)))
             for check in limits.checks(instruction, Derived(**registers, remainder=remainder))
@@ -143,7 +143,7 @@ class InstructionChecker(wiring.Component):
 
 
 def _distinct(operands: Sequence[Value | int]) -> tuple[list[Value], list[int]]:
-    """Distinct operands, and each step's index into them; most operands are equal constants."""
+    """Distinct operands, and each step's index of its operand; most operands are equal constants."""
     keys = [(operand, None) if isinstance(operand, int) else (None, id(operand)) for operand in operands]
     distinct = dict(zip(keys, operands, strict=True))
     numbers = {key: number for number, key in enumerate(distinct)}

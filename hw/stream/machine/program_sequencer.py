@@ -1,4 +1,4 @@
-"""RTL of `program_sequencer`: an instruction memory, checked while it is loaded."""
+"""RTL of `program_sequencer`: an instruction memory, whose contents are checked at load."""
 
 from typing import Any
 
@@ -26,14 +26,14 @@ _FIELD_BEATS = -(-_HEADER.size // _BITS)
 
 
 class ProgramSequencer(wiring.Component):
-    """Load and check programs, then issue their instructions in order."""
+    """Load and check a program, then issue its instructions in order."""
 
     def __init__(self, spec: ProgramSequencerSpec) -> None:
         self.spec = spec
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Build the RTL; longer than most, as the states of a single state machine share all registers."""
+        """Build the RTL; longer than most functions, as all states of the state machine share the registers."""
         m = Module()
         spec, command = self.spec, self.command.payload
         m.submodules.memory = instructions = ram(platform, spec.memories[0])
@@ -46,7 +46,7 @@ class ProgramSequencer(wiring.Component):
             data.View(instruction, packed[: instruction.size]),
         )
         loaded, running, failed = Signal(), Signal(reset_less=True), Signal(reset_less=True)
-        # this instruction is the last; the previous instruction is after the cut
+        # `final`: the instruction is the last; `behind`: the previous instruction is after the cut
         final, behind = Signal(reset_less=True), Signal(reset_less=True)
         beats, beat, index = (Signal(16, name=name, reset_less=True) for name in ("beats", "beat", "index"))
         address = Signal(range(spec.memories[0].depth + 1), reset_less=True)
@@ -71,7 +71,7 @@ class ProgramSequencer(wiring.Component):
         with m.FSM() as fsm:
             with m.State("command"):
                 m.d.comb += self.command.ready.eq(1)
-                # captured every cycle; the contents count only once the command is accepted
+                # sampled in every cycle; valid once the command is accepted
                 m.d.sync += [
                     running.eq(command.run),
                     index.eq(Mux(command.run, command.first, 0)),
@@ -106,7 +106,7 @@ class ProgramSequencer(wiring.Component):
                 with m.If(refused == Reason.NONE):
                     m.next = "fetch"
             with m.State("fetch"):
-                # read latency is one cycle
+                # the memory's read latency is one cycle
                 m.d.sync += [fetched.eq(fetched + 1), address.eq(address + (fetched < INSTRUCTION_BEATS))]
                 with m.If(fetched.any()):
                     m.d.sync += packed.eq(Cat(packed[_BITS:], read.data))
@@ -115,7 +115,7 @@ class ProgramSequencer(wiring.Component):
                     m.next = "remainder"
                     with m.If(running):
                         m.next = "give"
-            # stable in time: fetching an instruction takes some cycles
+            # `final` is stable before its use, as the fetch of an instruction takes some cycles
             m.d.sync += final.eq(index + 1 == fields.operations)
             with m.State("give"):
                 m.d.comb += self.o.valid.eq(1)
@@ -153,7 +153,7 @@ class ProgramSequencer(wiring.Component):
         return m
 
     def _header(self, m: Module, fields: Any, beats: Value, failed: Value) -> Value:
-        """Reason to refuse the header, the first that holds; one cycle late."""
+        """First reason to refuse the header, or `Reason.NONE`, one cycle late."""
         spec = self.spec
         size = {name: getattr(spec, name) for name in ("lanes", "columns", "sums", "rows", "wide_rows")}
         conditions = [

@@ -1,4 +1,4 @@
-"""RTL of `elementwise`: a sum and a product per pair; a multiplexer, then a barrel shifter with rounding."""
+"""RTL of `elementwise`: sum and product of each pair, a multiplexer, and a barrel shifter with rounding."""
 
 from amaranth.hdl import EnableInserter, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -20,7 +20,7 @@ MOST_DROPPED = Q8_16.fraction + SHIFT.maximum
 
 
 class Elementwise(wiring.Component):
-    """Sum, product or square of each pair: a word of lanes a cycle, `spec.latency` cycles later.
+    """Compute the sum or product of each pair, or a square: a word of lanes a cycle, with latency `spec.latency`.
 
     All stages stall while the last stage is full and not accepted. A product uses two DSPs per lane.
     """
@@ -54,7 +54,7 @@ class Elementwise(wiring.Component):
         plain = pipeline.place("input", kinds["none"], "plain", reset_less=True).at("operands")
         square = kinds["square"]
         later = pipeline.place("input", multiplies, "multiplies", reset_less=True)
-        # a passed value is not shifted; a product's shift makes up for its unshifted factors
+        # a value that passes is not shifted; a product is shifted on behalf of its factors, which are not
         places = Signal(range(MOST_DROPPED + 1), reset_less=True)
         shifts = word.first_shift + Mux(square, word.first_shift, word.second_shift)
         dropped = Mux(multiplies, word.output_shift + Q8_16.fraction - shifts, word.output_shift)

@@ -31,7 +31,7 @@ _BITS = FACTOR_BITS, Q8_16.width
 
 
 class LayerNorm(wiring.Component):
-    """Normalise rows, a word a cycle, one operation after another.
+    """Normalise rows, a word a cycle; operations run in sequence.
 
     An operation begins once the previous operation's last word was accepted. Rows and parameters arrive in parallel.
     """
@@ -71,8 +71,8 @@ class LayerNorm(wiring.Component):
         spec, parameters = self.spec, self.parameters
         groups = spec.lanes // PARAMETERS_A_BEAT
         loading, loading_factors = Signal(), Signal(reset_less=True)
-        # a word takes two cycles, plus then minus, and is accepted in the second; two copies of this bit, as `ready` is
-        # slow
+        # a word takes two cycles, plus then minus, and is accepted in the second. Two copies of this bit: for `ready`
+        # and for the memories
         minus_for_ready, minus_for_memory = replicas(2, "side")
         index = Signal(len(self._word) + exact_log2(groups), reset_less=True)
         vector_ends = Signal()
@@ -230,7 +230,7 @@ class LayerNorm(wiring.Component):
         lanes = [NormLane() for _ in range(spec.lanes)]
         drop, lift = Signal.like(lanes[0].drop, reset_less=True), Signal.like(lanes[0].lift, reset_less=True)
         m.d.sync += [drop.eq(settings.fraction + settings.result_shift + 1), lift.eq(settings.fraction + 1)]
-        # high fanout: a reset keeps this register out of the slow shift-register primitive
+        # timing: high fanout; a reset keeps this register out of the shift-register primitive, which has a slow output
         row_places = Signal.like(word.statistics.places)
         m.d.sync += row_places.eq(place("places", word.statistics.places).at("product"))
         row = {

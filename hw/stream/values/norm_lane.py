@@ -29,20 +29,20 @@ class NormLane(wiring.Component):
     value : In(Q11.16)
         Input value.
     mantissa, offset, places : In
-        Outputs of `RowDeviation`: one, two and three cycles after their value.
+        Outputs of `RowDeviation`, given one, two and three cycles after the value.
     factor : In(18)
     bias : In(Q8.16)
-        Parameters, `FETCHED` cycles after their value.
+        Parameters, given `FETCHED` cycles after the value.
     there, biased : In(1)
-        The row contains the value, and the bias applies; timed like `bias`.
+        The row contains the value; the bias is added. Same timing as `bias`.
     lift : In(range(20))
-        Alignment of the bias: fraction bits of the factor, plus one. Constant during an operation, like `drop`.
+        Left shift that aligns the bias: fraction bits of the factor, plus 1. Constant during an operation, like `drop`.
     drop : In(range(32))
-        Bits of the exact sum to round off.
+        Number of low bits of the exact sum to round off.
     o : Out(Q8.16)
         Result; 0 for a value outside the row.
     clipped_scaled, clipped : Out(1)
-        Saturation before the factor, and of the result.
+        The value was saturated before the factor; the result was saturated.
     """
 
     SCALED = 3 + RoundingShifter.latency_of(_MOST_PLACES)
@@ -73,7 +73,7 @@ class NormLane(wiring.Component):
 
         m.submodules.scaling = scaling = RoundingShifter(_PRODUCT + 1 + PLACES_ADDED, _MOST_PLACES, NORMALISED)
         product = register(m, "product", register(m, "operand", self.value) * self.mantissa)
-        # shift left by the bias of `places`
+        # shift left by `PLACES_ADDED`, as `places` is larger by this number
         difference = register(m, "difference", product + self.offset)
         m.d.comb += [scaling.i.eq(difference << PLACES_ADDED), scaling.places.eq(self.places)]
 

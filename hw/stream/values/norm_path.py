@@ -1,4 +1,4 @@
-"""RTL of `norm_path`: chunks of rows into and out of `layer_norm`."""
+"""RTL of `norm_path`: read chunks of rows for `layer_norm`, and write chunks of its results."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -13,7 +13,7 @@ from .layer_norm import LayerNorm
 
 
 class NormPath(wiring.Component):
-    """Normalise the rows of one operation after another, `spec.norm_lanes` values a cycle."""
+    """Normalise the rows of operations in sequence, `spec.norm_lanes` values a cycle."""
 
     def __init__(self, spec: NormPathSpec) -> None:
         self.spec = spec
@@ -54,7 +54,7 @@ class NormPath(wiring.Component):
         return m
 
     def _line(self, m: Module, name: str, begin: Value, moves: Value, ends: Value) -> tuple[ChunkLine, Signal]:
-        """Address counters over a value's chunks, row by row; returns the counter within a row, and the row number."""
+        """Address counters for the chunks of a value, row by row; returns the counter in a row, and the row number."""
         line, row = ChunkLine(self.spec.layout), Signal(self.spec.count.width, name=f"{name}_row", reset_less=True)
         m.submodules[name] = line
         upcoming, held = self.operation.payload, self._settings
@@ -100,7 +100,7 @@ class NormPath(wiring.Component):
             Signal.like(self._last_word, name="word", reset_less=True),
             Signal(self.spec.count.width, reset_less=True),
         )
-        # registered flags: last word of the row, last word of the chunk
+        # registered flags: the word is the last of the row, the last of the chunk
         taken, ends, closes = norm.i.valid & norm.i.ready, Signal(reset_less=True), Signal(reset_less=True)
         places = Const(0, len(word)), (word + 1)[: len(word)], word
         for flag, whole in ((ends, 0), (closes, 1)):
@@ -125,7 +125,7 @@ class NormPath(wiring.Component):
     def _write(self, m: Module, norm: LayerNorm, begin: Value, end: Signal, words: int) -> None:
         """Collect result words into chunks, write the chunks, and count clipped values."""
         spec, result, write = self.spec, norm.o.payload, self.write
-        # a flag of the last part serves the handshakes, as `part` has a high fanout
+        # timing: `part` has a high fanout, so the handshakes use a flag, `final_part`
         part, final_part, whole = Signal(words), Signal(init=words == 0), Signal()
         following = Signal.like(part)
         form = spec.streams()["write"].fields[-1].format

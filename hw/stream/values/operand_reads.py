@@ -9,19 +9,19 @@ _MOST = 7
 
 
 def operand_reads(m: Module, reads: Any, operands: Any, wants: Value, takes: Value) -> tuple[Value, Value, Signal]:
-    """Drive the handshakes of a block's operand reads: only requested chunks are accepted.
+    """Drive the handshakes of a block's operand reads; accept only chunks that were requested.
 
     Parameters
     ----------
     reads, operands : stream interfaces
-        Ports of the block; their `valid` and `ready` are driven.
+        Ports of the block; the function drives `valid` of reads and `ready` of operands.
     wants, takes : Value
-        The block requests a chunk, and can accept a chunk.
+        The block requests a chunk; it can accept a chunk.
 
     Returns
     -------
     (Value, Value, Signal)
-        A request is accepted; a requested chunk is offered; number of outstanding chunks.
+        Flag: a request is accepted. Flag: a requested chunk is offered. Number of outstanding chunks.
     """
     outstanding, asked, present = Signal(range(_MOST + 1)), Signal(name="asked"), Signal(name="there")
     m.d.comb += [

@@ -1,4 +1,4 @@
-"""RTL of `pool_head`: reads chunks, averages tokens or divides rows by their norm, and writes the results."""
+"""RTL of `pool_head`: read chunks, average tokens or divide rows by their norm, and write the results."""
 
 from typing import Any
 
@@ -19,8 +19,9 @@ from .pooling.unit_rows import UnitRows
 class PoolHead(wiring.Component):
     """Pool tokens or normalise rows, one operation at a time.
 
-    A pool reads one chunk of a sentence's tokens after another, and writes their mean `AVERAGE_CYCLES` cycles after the
-    last. The division of a row by its norm makes three passes; a chunk takes a cycle per word of `UNIT_LANES` values.
+    A pooling goes chunk by chunk, and for each chunk sentence by sentence: it reads the chunk of every token, and
+    writes the mean `AVERAGE_CYCLES` cycles after the last. A division of a row by its norm takes three passes over the
+    row; a chunk takes a cycle for each word of `UNIT_LANES` values.
     """
 
     def __init__(self, spec: PoolHeadSpec) -> None:
@@ -36,11 +37,11 @@ class PoolHead(wiring.Component):
         m.submodules.average = average = PoolAverage(spec.columns, spec.longest)
         m.submodules.unit = unit = UnitRows(spec)
         last = Signal(range(-(-spec.features // spec.columns)), reset_less=True)
-        # chunks after the present chunk, a flag for none, and the same flag of the next chunk
+        # `_behind`: number of chunks after the current chunk; `_ends`: it is 0; `ending`: `_ends` for the next chunk
         self._item, self._behind, self._last = Signal(range(spec.sums)), Signal.like(last), last
         self._ends, ending = Signal(reset_less=True), Signal()
         self._opens, self._goes_on = Signal(), Signal()
-        # the row's last item, and masks of values beyond the features: of the last and of the present chunk
+        # index of the last item; masks of the values beyond the features: of a row's last chunk, of the current chunk
         self._last_item = Signal.like(self._item, reset_less=True)
         outside, beyond = (Signal(spec.columns, name=name, reset_less=True) for name in ("outside", "beyond"))
         values = elements(self.operands.payload.value, spec.streams()["operands"].fields[0])
@@ -56,7 +57,7 @@ class PoolHead(wiring.Component):
         ]
         with m.If(self.operation.ready):
             final, bits = self.operation.payload.features - 1, exact_log2(spec.columns)
-            # a chunk's first value is always a feature
+            # the first value of a chunk is always a feature
             m.d.sync += outside.eq(Cat(final[:bits] < number if number else 0 for number in range(spec.columns)))
             m.d.sync += last.eq(final[bits:])
         m.d.comb += ending.eq(Mux(self._opens, last == 0, self._behind == 1))
@@ -73,13 +74,13 @@ class PoolHead(wiring.Component):
         return m
 
     def _reads(self, m: Module, source: ChunkLine, unit: UnitRows) -> None:
-        """Request the chunks of a sentence's tokens or of a row, and count arrivals."""
+        """Request the chunks of a sentence's tokens or of a row, and count their arrivals."""
         spec, last = self.spec, self._last
-        # chunks to request, chunks to accept, and their row
+        # number of chunks to request, minus 1; of chunks to accept, minus 1; row of the requested chunk
         most = max(1 << len(last), spec.sums)
         self._left, self._due = (Signal(range(most), name=name, reset_less=True) for name in ("left", "due"))
         self._row, self._asking, self._wants = Signal(range(spec.sums), reset_less=True), Signal(), Signal()
-        # copies of the operation kind: for the write data, and for control
+        # copies of the operation's kind: for the write data, and for control
         of_unit, self._came, self._adds = replicas(2, "of_unit"), Signal(), Signal()
         self._write_unit, self._is_unit = of_unit
         with m.If(self.operation.ready):
@@ -90,7 +91,7 @@ class PoolHead(wiring.Component):
             *_place(self.operands_read.payload, source, self._row),
             unit.i.valid.eq(self._wants & self._is_unit & present),
             self._came.eq(takes & present),
-            # averaging does not depend on the ready of `unit`
+            # timing: not derived from `_came`, so that averaging does not depend on `unit.i.ready`
             self._adds.eq(pools & present),
         ]
         with m.If(self._asked):
@@ -103,9 +104,9 @@ class PoolHead(wiring.Component):
     def _states(
         self, m: Module, source: ChunkLine, destination: ChunkLine, average: PoolAverage, unit: UnitRows
     ) -> None:
-        """Run an operation: each sentence, or each pass of a row.
+        """State machine of an operation: each sentence in turn, or each pass over each row.
 
-        Longer than most, as the states of a single state machine share all registers.
+        Longer than most functions, as all states share the registers.
         """
         settings, sentence = self._settings, self.sentences.payload
         step, count, fresh = Signal(range(PASSES)), Signal.like(average.count, reset_less=True), Signal(reset_less=True)

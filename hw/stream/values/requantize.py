@@ -1,4 +1,4 @@
-"""RTL of `requantize`: shifted sum plus shifted bias, then a rounding shifter and saturation."""
+"""RTL of `requantize`: add the shifted sum and the shifted bias, then shift right, round and saturate."""
 
 from amaranth.hdl import EnableInserter, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -20,7 +20,7 @@ ROUNDED = Format(Q11_16.width + 1, 0)
 
 
 class Requantize(wiring.Component):
-    """Convert sums plus biases to values: a word of lanes a cycle, `spec.latency` cycles later.
+    """Convert sums plus biases to values: a word of lanes a cycle, with latency `spec.latency`.
 
     All stages stall while the last stage is full and not accepted.
     """

@@ -1,4 +1,4 @@
-"""RTL of `rotary`: iterates over positions, tokens and chunks; the next table row loads while a row is in use."""
+"""RTL of `rotary`: loops over positions, tokens and chunks; the next table row loads while the current row is used."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -21,8 +21,8 @@ ROWS = 4
 class Rotary(wiring.Component):
     """Rotate the heads of queries and keys, one operation at a time, position by position.
 
-    Reads of later chunks, rotation and writes of earlier chunks overlap. All writes of a position finish before the
-    next position begins.
+    Read, rotation and write of successive chunks overlap. All writes of a position finish before the next position
+    begins.
     """
 
     def __init__(self, spec: RotarySpec) -> None:
@@ -39,7 +39,7 @@ class Rotary(wiring.Component):
             HeadTurn(spec),
         )
         last, pairs = Signal.like(turn.last, reset_less=True), Signal.like(turn.pairs, reset_less=True)
-        # stable before the first row begins
+        # these registers are stable before the first row begins
         m.d.sync += [
             last.eq((settings.width >> exact_log2(spec.columns)) - 1),
             pairs.eq((settings.width >> exact_log2(HALVES)) - 1),
@@ -63,7 +63,7 @@ class Rotary(wiring.Component):
         return m
 
     def _chunks(self, m: Module, reader: HeadWalk, writer: HeadWalk, turn: HeadTurn) -> None:
-        """Read and write the chunks of rows; `_rows` queues the rows read and not yet written."""
+        """Read and write the chunks of rows; the queue `_rows` has the rows that are read and not yet written."""
         m.submodules.rows = self._rows = rows = Fifo(shape(self.spec.row), ROWS)
         asked, present, self._owed = operand_reads(m, self.operands_read, self.operands, reader.active, turn.i.ready)
         values = elements(self.operands.payload.value, self.spec.streams()["operands"].fields[0])
@@ -87,7 +87,7 @@ class Rotary(wiring.Component):
         m.d.sync += under_way.eq(under_way + begun - ended)
 
     def _table(self, m: Module, turn: HeadTurn) -> tuple[Signal, Signal]:
-        """Load table rows; returns a flag "next row loaded", and a flag for the caller to drive: "row begins"."""
+        """Load table rows; returns two flags: the next row is loaded; a row begins, to be driven by the caller."""
         loaded, begin = Signal(), Signal()
         remaining, sine, index = Signal(self.spec.count.width), Signal(), Signal.like(turn.load_at)
         load, ends = Signal(), Signal()

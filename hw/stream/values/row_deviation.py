@@ -30,38 +30,38 @@ PLACES_ADDED = LIFT // 2
 
 
 class RowDeviation(wiring.Component):
-    """Compute mean and inverse deviation of each row, `LATENCY` cycles after its sums, without handshake.
+    """Compute mean and inverse deviation of each row, `LATENCY` cycles after the row's sums, without handshake.
 
-    The mean is exact: a product with 17 bits of the constant 1 / features, a second product of the remainder, and a
-    final remainder that decides the rounding. With mean m, sum S and remainder e = S - m features, the sum of squares
-    about the mean is the sum of squares less ``m (S + e)``.
+    The mean is exact. The sum is multiplied by 17 bits of the constant 1 / features; the remainder is multiplied in the
+    same way; the second remainder decides the rounding. With mean m, sum S and remainder e = S - m features, the sum of
+    squares about the mean is the sum of squares minus ``m (S + e)``.
 
     Parameters
     ----------
     table : FunctionMemory
-        Inverse roots of a mantissa and of twice a mantissa.
+        Two functions: inverse root of a mantissa, and of twice a mantissa.
 
     Attributes
     ----------
     features : In(range(LARGEST_HIDDEN + 1))
-        Features of a row. Stable while rows are in progress, like the next four.
+        Number of features in a row. Stable while rows are in progress, like the next four inputs.
     centred : In(1)
-        Subtract the mean; otherwise the mean is 0.
+        High: subtract the mean. Low: the mean counts as 0.
     share, share_fraction, least : In
-        Constants as in `golden.stream.norms.NormConstants`; a sum is lifted by 35 less `share_fraction` places.
+        Constants of `golden.stream.norms.NormConstants`; a sum is shifted left by 35 - `share_fraction` places.
     enable : In(1)
-        A row is present.
+        `sum` and `squares` are valid.
     sum : In(SUM)
     squares : In(SQUARES)
-        Sums of the row.
+        Sum of the row's values, and of their squares.
     valid : Out(1)
         `enable`, `LATENCY` cycles later.
     mantissa : Out(17)
-        Mantissa of the inverse deviation; with `valid`, like the next two.
+        Mantissa of the inverse deviation; with `valid`, like `offset` and `places`.
     offset : Out(signed(44))
         Negated product of mean and mantissa.
     places : Out(6)
-        Right shift for a value's product with the mantissa plus `offset`, biased by `PLACES_ADDED`.
+        Right shift of ``value * mantissa + offset``, plus `PLACES_ADDED`.
     """
 
     LATENCY = 34
@@ -128,11 +128,11 @@ class RowDeviation(wiring.Component):
         return m
 
     def _mean(self, m: Module, pipeline: Pipeline) -> tuple[Signal, Signal]:
-        """Mean, and sum plus remainder, both at "mean"."""
+        """Mean, and sum plus remainder (S + e), both at "mean"."""
         lift, share = Signal(range(LIFT + 1), reset_less=True), Signal(_PART, reset_less=True)
         m.d.sync += [
             lift.eq(LIFT + _SHARE_BITS - 1 - self.share_fraction),
-            # rounded down, so that quotients cannot overflow
+            # rounded down, so that no quotient overflows
             share.eq((self.share - 1)[_SHARE_BITS - _PART : _SHARE_BITS]),
         ]
         total = Signal(SUM)
@@ -142,7 +142,7 @@ class RowDeviation(wiring.Component):
         product = register(m, "quotient_product", aligned * share)
         shift = _ALIGNED - _DROPPED - (_SHARE_BITS - _PART)
         quotient = register(m, "quotient", product[shift:].as_signed(), Q11_16.width)
-        # the remainder is small: its low bits suffice, modulo their range
+        # the remainder is small, so its low bits suffice, modulo 2**_REST_BITS
         taken = register(m, "taken", quotient[:_REST_BITS].as_signed() * self.features)
         rest = register(m, "rest", sums.at("taken") - taken, _REST_BITS)
         again = register(m, "rest_aligned", shift_left(rest, lift), _REST_BITS)
@@ -165,9 +165,9 @@ class RowDeviation(wiring.Component):
         return mean, register(m, "about_mean", about - Mux(up, self.features, 0), SUM.width + 1)
 
     def _deviation(self, m: Module, pipeline: Pipeline, mean: Signal, about: Signal) -> Signal:
-        """Sum of squares about the mean plus the least deviation, at "deviation"."""
+        """Sum of squares about the mean, plus the least deviation; at "deviation"."""
         squares = register(m, "squares_least", (self.squares + self.least)[:SQUARES])
-        # DSP cascade: each part of the factor enters a cycle after the next lower part
+        # DSP cascade: each part of the factor enters one cycle after the part below it
         total = register(m, "mean_product0", mean * about[:_PART])
         product: Value = delayed(m, total[:_PART], 2, "low_product0", reset_less=True)
         parts = about[_PART : 2 * _PART], about[2 * _PART :].as_signed()
@@ -182,7 +182,7 @@ class RowDeviation(wiring.Component):
         return register(m, "about_mean", (kept - product)[:SQUARES])
 
     def _inverse(self, m: Module, pipeline: Pipeline, deviation: Signal) -> Signal:
-        """Mantissa of the inverse deviation, at "inverse"; drives `places`."""
+        """Mantissa of the inverse deviation, at "inverse"; also drives `places`."""
         normal, zeros = normalise(m, deviation)
         base = Signal(7, reset_less=True)
         m.d.sync += base.eq(SQUARES - 1 + 2 * PLACES_ADDED + _SHARE_BITS - 1 - self.share_fraction)

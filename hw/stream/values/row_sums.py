@@ -16,18 +16,19 @@ SQUARES = 2 * Q11_16.width - 1 + _GROWTH
 
 
 class RowSums(wiring.Component):
-    """Sum values and squares of each row: a word of lanes a cycle, without handshake.
+    """Sum the values, and the squares, of each row: a word of lanes a cycle, without handshake.
 
-    A square is two products. Each lane adds its products to the previous lane's partial sum, a cycle later.
+    A square takes two products. Each lane adds its products to the previous lane's partial sum, a cycle later than the
+    previous lane.
 
     Attributes
     ----------
     enable : In(1)
-        The word is valid, with `value`, `first` and `last` in the same cycle.
+        `value`, `first` and `last` are valid.
     value : In, array of lanes of Q11.16
         Values, 0 beyond the row.
     first, last : In(1)
-        First and last word of a row.
+        The word is the first, the last of its row.
     valid : Out(1)
         High `latency` cycles after a row's last word.
     sum : Out(SUM)
@@ -52,7 +53,7 @@ class RowSums(wiring.Component):
 
     @property
     def latency(self) -> int:
-        """Cycles from a row's last word to `valid`: operands, products, a sum per lane, square, row."""
+        """Cycles from a row's last word to `valid`: operands, products, a sum for each lane, square, row."""
         return self.lanes + 4
 
     def elaborate(self, platform: object) -> Module:
@@ -76,7 +77,7 @@ class RowSums(wiring.Component):
             total = sums
         square = Signal(signed(len(high) + LOW + 1), reset_less=True)
         m.d.sync += square.eq((high << LOW) + low)
-        # values skip the product and square stages
+        # the sum of values has no product and square stages, so it is delayed
         word = delayed(m, total, 2, "word", reset_less=True)
         flags = {
             name: pipeline.place("word", getattr(self, name), name, reset_less=name != "enable").at("square")

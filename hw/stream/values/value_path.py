@@ -1,4 +1,4 @@
-"""RTL of `value_path`: a chunk sequencer, a bias memory, three pipelines without stalls, and a packer."""
+"""RTL of `value_path`: a chunk sequencer, a bias memory, three pipelines without stalls, and a packer of chunks."""
 
 from typing import Any, NamedTuple
 
@@ -30,9 +30,9 @@ ABOVE = Q11_16.width - Q8_16.width
 
 
 class ValuePath(wiring.Component):
-    """Requantize, activate and combine values, four a cycle, one operation after another.
+    """Requantize, activate and combine values, four a cycle; operations run in sequence.
 
-    A word enters only with space reserved in the result queue, so the pipelines never stall.
+    A word enters only if the result queue has space for it, so the pipelines never stall.
     """
 
     def __init__(self, spec: ValuePathSpec) -> None:
@@ -67,7 +67,7 @@ class ValuePath(wiring.Component):
         return m
 
     def _operands(self, m: Module, walk: ValueWalk) -> tuple[Any, Any]:
-        """Split chunks into words; returns the streams of first and of second values."""
+        """Split chunks into words; returns the stream of first values and the stream of second values."""
         queues = [ChunkWords(WORD, self.spec.words, ASKED) for _ in range(2)]
         chunks, ready = self.operands, Signal(2)
         m.d.comb += chunks.ready.eq(ready.bit_select(chunks.payload.tag, 1))
@@ -83,7 +83,7 @@ class ValuePath(wiring.Component):
         return queues[0].o, queues[1].o
 
     def _biases(self, m: Module, platform: object, release: Value) -> tuple[Value, Any]:
-        """Fill the bias memory; returns a flag "complete", and the read port."""
+        """Fill the bias memory; returns a flag, high when it is complete, and the read port."""
         spec, vectors = self.spec, self.biases
         m.submodules.biases = memory = ram(platform, spec.bias_memory)
         write, read = memory.write_port(), memory.read_port()
@@ -158,7 +158,7 @@ class ValuePath(wiring.Component):
             value_in.kind.eq(held.activation),
             value_in.input_shift.eq(held.taken_shift),
             value_in.output_shift.eq(held.made_shift),
-            # the upper bits bypass the activation
+            # the upper bits of a value bypass the activation
             value_in.tag.eq(Cat(above, made.o.payload.clipped)),
             joined.i.valid.eq(passed.o.valid),
             Value.cast(pair_in.second).eq(second),
@@ -176,7 +176,7 @@ class ValuePath(wiring.Component):
             m.d.comb += pair_in.first[lane].eq(Cat(value, Mux(active, value[-1].replicate(ABOVE), above)))
 
     def _pack(self, m: Module, last: Signal, target_stream: Any, result: Any, begin: Signal) -> None:
-        """Write words as chunks, and zeros; count clipped values, and report completion."""
+        """Write words as chunks, and chunks of zeros; count clipped values, and report the end of the operation."""
         spec, write, target = self.spec, self.write, target_stream.payload
         word, step, empty, end = Signal(range(spec.words)), Signal(), Signal(), Signal()
         free, final = ~write.valid | write.ready, word == spec.words - 1
@@ -190,19 +190,19 @@ class ValuePath(wiring.Component):
         ]
         with m.If(step):
             m.d.sync += word.eq(word + 1)
-        # mask of the next word, registered, as it gates the values
+        # timing: the mask of the next word gates the values, so it is registered
         inside = Signal(VALUES, reset_less=True)
         m.d.sync += inside.eq(Mux(step, self._inside(word + 1, last), self._inside(word, last)))
         present = [~target.empty & (~target.partial | flag) for flag in inside]
         written = data_register(m, write.payload, "written")
         values = [Mux(flag, _value(result.payload, lane), 0) for lane, flag in enumerate(present)]
         for number in range(spec.words):
-            # the last word is overwritten in every step, which keeps the slow `ends` out of its enable
+            # timing: the last word is written in every step, so that the slow `ends` is not in its enable
             with m.If(empty | (step & (word == number if number < spec.words - 1 else 1))):
                 m.d.sync += Value.cast(written.value).word_select(number, WORD).eq(Cat(values))
         with m.If(ends):
             m.d.sync += [written[name].eq(target.place[name]) for name in ("wide", "address", "part")]
-        # two stages only: after a reset of one cycle no stale count may arrive after the next begin
+        # at most two stages: after a reset of one cycle, no old count may arrive after the next `begin`
         clipped = Signal(3 * VALUES)
         count = Signal(range(len(clipped) + 1), reset_less=True)
         total = data_register(m, self.done.payload.clipped, "clipped")
@@ -215,14 +215,14 @@ class ValuePath(wiring.Component):
         ]
 
     def _inside(self, word: Value, last: Value) -> Value:
-        """Mask of a word's values within the features; a chunk's first value always is."""
+        """Mask of a word's values that are features; the first value of a chunk always is a feature."""
         places = (Cat(Const(lane, exact_log2(VALUES)), word[: exact_log2(self.spec.words)]) for lane in range(VALUES))
-        # a chunk of one word needs no comparison for lane 0
+        # if a chunk is a word, lane 0 needs no comparison
         return Cat(index <= last if lane or self.spec.words > 1 else 1 for lane, index in enumerate(places))
 
 
 class _Word(NamedTuple):
-    """A word as it enters.
+    """A word that enters the pipelines.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class _Word(NamedTuple):
     values : list of Value
         Sums or values.
     bias : Value
-        Biases of all lanes, two cycles later.
+        Biases of all lanes, two cycles after the word.
     second : Value
         Second values of all lanes.
     """

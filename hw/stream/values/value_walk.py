@@ -15,39 +15,40 @@ from ..memory.chunk_line import ChunkLine, chunk_layout
 
 
 def words_layout(spec: ValuePathSpec) -> data.StructLayout:
-    """Layout of a chunk's job for the first stage: bias group and sign, or `release` of the biases."""
+    """Layout of a chunk's job for the first stage: bias group and sign, or a `release` of the biases."""
     return data.StructLayout({"group": (spec.bias_groups - 1).bit_length(), "side": 1, "release": 1})
 
 
 def result_layout(spec: ValuePathSpec) -> data.StructLayout:
     """Layout of a chunk's job for the last stage.
 
-    The chunk's address, and flags: the features end in the chunk, it lies beyond them, or all chunks are done.
+    The chunk's address, and flags: the features end in the chunk; the chunk lies beyond the features; all chunks are
+    done.
     """
     return data.StructLayout({"place": chunk_layout(spec.layout), "partial": 1, "empty": 1, "end": 1})
 
 
 class ValueWalk(wiring.Component):
-    """Step through the chunks of an operation, a chunk a cycle if reads and queues allow.
+    """Step through the chunks of an operation: a chunk a cycle, if reads and queues allow.
 
-    With positions, a sentence takes one more cycle per position, and each position takes one more cycle.
+    With positions, each position takes one more cycle, and one more for each sentence.
 
     Attributes
     ----------
     begin : In(1)
-        An operation begins; only after the end of the previous operation.
+        An operation begins; must come after the end of the previous operation.
     operation : In
         With `begin`: the operation.
     sentences : In, stream of ``first``, ``length``
         As in `ValuePath`.
     room, asked : In(2), Out(2)
-        Credits of the queues of first and second values, see `ChunkWords`.
+        `room` and `asked` of the queues of first and second values, see `ChunkWords`.
     read : Out, stream of ``wide``, ``address``, ``part``, ``tag``
         `operands_read` of `ValuePath`.
     words : Out, stream of `words_layout`
-        Chunks to process. `ready` must not depend on `valid`, here and below.
+        Chunks to process. `ready` must not depend on `valid`, also in `results`.
     results : Out, stream of `result_layout`
-        Chunks to write, and the operation's end.
+        Chunks to write, and the end of the operation.
     """
 
     def __init__(self, spec: ValuePathSpec) -> None:
@@ -81,7 +82,7 @@ class ValueWalk(wiring.Component):
                 "writes": 1,
             }
         )
-        # the queue cuts long paths
+        # timing: the queue cuts long paths
         m.submodules.jobs = jobs = Fifo(job, 2)
         self._issue(m, jobs.o)
         self._walk(m, jobs.i)
@@ -111,9 +112,9 @@ class ValueWalk(wiring.Component):
         m.d.comb += source.ready.eq(done)
 
     def _walk(self, m: Module, into: Any) -> None:
-        """Iterate over groups and rows, or over positions, sentences and groups; output a job per step.
+        """Iterate over groups and rows, or over positions, sentences and groups; output a job at each step.
 
-        Longer than most, as the states of a single state machine share its counters.
+        Longer than most functions, as all states of the state machine share the counters.
         """
         spec, operation = self.spec, self.operation
         step, free, job = into.valid, into.ready, into.payload
@@ -121,14 +122,14 @@ class ValueWalk(wiring.Component):
         flags = {name: Signal(name=name, reset_less=True) for name in ("sums", "positions", "biased", "joined")}
         positions = flags["positions"]
         held = Signal.like(operation, reset_less=True)
-        # last chunk of the features, and last chunk of its memory row
+        # index of the features' last chunk, and of the last chunk in its memory row
         chunks = exact_log2(spec.columns)
         last, end, group = (
             Signal(len(operation.features) - chunks, name=name, reset_less=True) for name in ("last", "end", "group")
         )
         final = (operation.features - 1)[chunks : len(operation.features)]
         fill = Mux(operation.destination_wide, 0, spec.layout.parts - 1)
-        # last row or sentence: of the plus sign, and of both signs
+        # index of the last row or sentence: of the plus sign, of both signs
         names = ("half", "whole", "count", "row")
         half, whole, count, row = (Signal(range(spec.sums), name=name, reset_less=True) for name in names)
         side, behind, position = Signal(), Signal(), Signal(range(spec.sums))

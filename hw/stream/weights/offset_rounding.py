@@ -17,16 +17,16 @@ _BELOW = 2
 
 
 class OffsetRounding(wiring.Component):
-    """Clip a sum to the deltas' range, shift it to a fraction, and round half to even; a number a cycle.
+    """Saturate a sum to the range of deltas, then shift it right and round half to even; a number a cycle.
 
     Attributes
     ----------
     total : In, signed
         Sum, with the fraction of `DELTA`.
     overflow : Out, 1
-        The sum exceeds `DELTA`; combinational.
+        The sum exceeds the range of `DELTA`; combinational.
     fraction : In, range(MOST_FRACTION + 1)
-        Fraction bits of the offset, one cycle after the sum.
+        Number of fraction bits in the offset; given one cycle after the sum.
     o : Out, signed, `OFFSET`
         Offset, saturated, `latency` cycles after the sum.
     """

@@ -14,14 +14,14 @@ from ...probe import probe
 class ReadAhead(wiring.Component):
     """Prefetch the beats of commands, a beat a cycle, into a queue.
 
-    Space is reserved before a request, so a shared memory port never stalls on the consumer.
+    A read is requested only once the queue has space for it, so the consumer never stalls a shared memory port.
 
     Parameters
     ----------
     depth : int
-        Beats ahead, a power of two, at least two bursts.
+        Number of beats in the queue, a power of two, at least two bursts.
     burst : int
-        Most beats of a read, a power of two.
+        Maximum number of beats in a read, a power of two.
     address, count : int
         Bits of a byte address, and of a command's number of beats.
 
@@ -30,9 +30,9 @@ class ReadAhead(wiring.Component):
     command : In, stream of ``address``, ``beats`` (`count` bits, from 1 up)
         Reads to prefetch.
     port : Out, `ReadPort`
-        Reads up to multiples of `burst`, at most one in two cycles.
+        Reads, split at multiples of `burst`; at most one in two cycles.
     o : Out, stream of 128 bits
-        Beats of all commands in order, two cycles after arrival.
+        Beats of all commands in order, two cycles after their arrival.
     """
 
     def __init__(self, depth: int, burst: int, address: int, count: int) -> None:
@@ -53,10 +53,10 @@ class ReadAhead(wiring.Component):
         wiring.connect(m, wiring.flipped(self.port.beats), beats.i)
         wiring.connect(m, beats.o, wiring.flipped(self.o))
         asks, burst = self.port.command, splitter.o.payload
-        # space for the longest read, whatever this read's length: no comparator
+        # wait for space for the longest read, whatever this read's length: this needs no comparator
         free = Signal(range(self.depth + 1), init=self.depth)
         room = free[splitter.length_bits :].any()
-        # accepted in the previous cycle, as `ready` arrives late
+        # timing: `ready` settles late in the cycle, so an accepted read counts a cycle later
         asked, taken = Signal(), Signal()
         length = burst.length[: splitter.length_bits] + 1
         m.d.comb += [

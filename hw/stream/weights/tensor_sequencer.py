@@ -1,4 +1,4 @@
-"""RTL of `tensor_sequencer`: a state machine over the tensors of an instruction."""
+"""RTL of `tensor_sequencer`: a state machine that steps through the tensors of an instruction."""
 
 from typing import Any
 
@@ -22,10 +22,10 @@ _LANE_TILES_BITS = BLOCKS_BITS + 3
 
 
 class TensorSequencer(wiring.Component):
-    """Offer the words of a tensor on all streams at once; the next tensor follows once all words were accepted.
+    """Offer the words of a tensor on all streams at once; go to the next tensor once all words were accepted.
 
-    A tensor takes 3 cycles if all streams are ready. The next instruction is accepted after all words of the previous
-    instruction. Before its first tensor, an instruction takes a cycle per bit of the number of its input tiles.
+    A tensor takes 3 cycles if all streams are ready. An instruction is accepted once all words of the previous
+    instruction were accepted. Its first tensor comes after a cycle for each bit of its number of input tiles.
     """
 
     def __init__(self, spec: TensorSequencerSpec) -> None:
@@ -33,15 +33,15 @@ class TensorSequencer(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Build the RTL; longer than most, as the states of a single state machine share all registers."""
+        """Build the RTL; longer than most functions, as all states of the state machine share the registers."""
         m = Module()
         spec = self.spec
         held = Signal(layout(spec.streams()["operation"]), reset_less=True)
-        # remaining tensors of an instruction: a bias, a matrix or factors, rows of a table
+        # tensors left: a bias; `main`, a matrix or factors; rows of a table
         bias, main, rows = (Signal(bits, reset_less=True) for bits in (1, 1, len(held.longest)))
         address, row_word = (Signal(len(field), reset_less=True) for field in (held.beat, held.word))
         line, first = (Signal(range(most), reset_less=True) for most in (spec.columns, spec.numbers))
-        # two serial multiplications in parallel: output groups times records, and times tiles, of a group
+        # two serial multiplications in parallel: output groups by records of a group, and by tiles of a group
         groups = Signal(LENGTH_BITS, reset_less=True)
         records, tiles = (Signal(bits, reset_less=True) for bits in (BLOCKS_BITS, _LANE_TILES_BITS))
         length, words = (Signal(LENGTH_BITS, reset_less=True) for _ in range(2))
@@ -53,7 +53,7 @@ class TensorSequencer(wiring.Component):
             with m.If(port.ready):
                 m.d.sync += port.valid.eq(0)
         tensor, count, request = self._payloads(m, held, address)
-        # a register beside the state, as it enables many registers
+        # timing: `idle` enables many registers, so it is a register beside the state
         idle = Signal(init=1)
         m.d.comb += self.operation.ready.eq(idle)
         with m.If(idle):
@@ -119,7 +119,7 @@ class TensorSequencer(wiring.Component):
         row_word: Signal,
         registers: tuple[Any, Signal, dict[str, Signal]],
     ) -> None:
-        """Set all registers for the next tensor and offer it: a bias, else a matrix or factors, else a table row."""
+        """Set all registers for the next tensor and offer it; in this order a bias, a matrix or factors, table rows."""
         spec, dequant = self.spec, self.spec.weights.dequant
         (bias, main), (length, words, vector), (tensor, count, request) = remaining, sizes, registers
         factors, rows = ~bias & main, ~bias & ~main
@@ -154,7 +154,7 @@ class TensorSequencer(wiring.Component):
         ]
 
     def _payloads(self, m: Module, held: Any, address: Signal) -> tuple[Any, Signal, dict[str, Signal]]:
-        """Drive the payloads from registers of the tensor and from the instruction."""
+        """Drive the payloads from the tensor's registers and from the instruction."""
         beats, offsets, corrections = self.beats.payload, self.offsets.payload, self.corrections.payload
         tensor, count = data_register(m, self.tensors.payload, "tensor"), data_register(m, beats.beats, "count")
         request = {
@@ -175,5 +175,5 @@ class TensorSequencer(wiring.Component):
 
 
 def _tuned(word: Value) -> Value:
-    """Whether a tensor has trained words."""
+    """High if a tensor is tuned: it has perturbation words."""
     return word != NO_WORD

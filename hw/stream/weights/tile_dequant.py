@@ -1,4 +1,4 @@
-"""RTL of `tile_dequant`: scale registers, a code dequantiser per column, and a bypass for values."""
+"""RTL of `tile_dequant`: scale registers, a dequantiser of codes for each column, and a bypass for values."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import wiring
@@ -25,8 +25,8 @@ from ...probe import probe
 class TileDequant(wiring.Component):
     """Convert the beats of tensors to weights.
 
-    A beat of NF4 codes leaves at `o` `spec.latency` (4) cycles later, as one word or several. All other tensors leave
-    at `v` in the cycle of arrival.
+    A beat of NF4 codes leaves at `o`, `spec.latency` (4) cycles later, as one word or several. The beats of all other
+    tensors leave at `v`, in the cycle of arrival.
     """
 
     def __init__(self, spec: TileDequantSpec) -> None:
@@ -34,18 +34,18 @@ class TileDequant(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Track a beat's position in its record; longer than most, as all flags depend on this position."""
+        """Track a beat's position in its record; longer than most functions, as all flags depend on this position."""
         m = Module()
         spec, beats = self.spec, self.beats
         active, final, remaining = Signal(), Signal(), Signal(LENGTH_BITS)
-        # beat indices in a record: present, last, and last used beat of a group's last record
+        # beat indices in a record: current beat, last beat, and last used beat of a group's last record
         index, end, used = (Signal(range(spec.value_beats), name=name) for name in ("at", "end", "used"))
         coded, matrix, closing = Signal(), Signal(), Signal()
         blocks, block = Signal(BLOCKS_BITS), Signal(BLOCKS_BITS)
         tensor = self.operation.payload
         nf4, tiled = tensor.kind == TensorKind.NF4, tensor.kind.matches(*MATRICES)
         begins = self._begin(m, nf4, tiled, (active, coded, matrix, end, used, blocks))
-        # registered flags for the handshakes: beat of scales, last beat, last used beat, unused beats follow
+        # registered flags for the handshakes: the beat holds scales; is the last; is the last used; is unused
         scaling, ends, reached, skipping = Signal(), Signal(), Signal(), Signal()
         part, parts = Signal(range(max(BEAT_CODES // spec.width, 2))), BEAT_CODES // spec.width
         entering, room, whole = Signal(), Signal(), Signal()
@@ -60,7 +60,7 @@ class TileDequant(wiring.Component):
         taken, closes, sticky, error, last = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             taken.eq(beats.valid & beats.ready),
-            # parentheses keep the late `ready` last
+            # timing: `ready` settles late in the cycle; the parentheses put it last
             closes.eq((ends & beats.valid) & beats.ready),
             error.eq(sticky | beats.payload.error),
             last.eq(final & Mux(closing, reached, ends)),
@@ -76,12 +76,12 @@ class TileDequant(wiring.Component):
                 sticky.eq(error),
                 skipping.eq(skipping | (closing & reached)),
             ]
-        # prepared in registers, as the end of a record arrives late
+        # timing: the end of a record settles late in the cycle, so the next record's values are in registers
         next_block = Mux(closing, blocks, block - 1)
         with m.If(closes | begins):
             m.d.sync += [
                 Cat(index, reached, skipping).eq(0),
-                # a matrix record has several beats, a vector record has one
+                # a record of a matrix has several beats, a record of a vector has one
                 scaling.eq(Mux(active, coded, nf4)),
                 ends.eq(~Mux(active, matrix, tiled)),
                 remaining.eq(Mux(active, remaining - 1, tensor.length)),
@@ -94,7 +94,7 @@ class TileDequant(wiring.Component):
         self._weights(m, active & scaling & beats.valid, index, entering, part)
         pipeline = Pipeline(m, {"code": 0, "weight": spec.latency}, enable=room)
         flags = pipeline.place("code", Cat(last & whole, error), "flags", reset_less=True)
-        # copies of the dequantisers' valid flags, whose fanout is too high for the handshake
+        # copies of the dequantisers' valid flags, as those have too high a fanout for the handshake
         [under_way] = replicas(1, "under_way", spec.latency)
         m.d.comb += [
             self.o.valid.eq(pipeline.place_flag("code", entering, under_way).at("weight")),
@@ -116,7 +116,7 @@ class TileDequant(wiring.Component):
         return m
 
     def _begin(self, m: Module, nf4: Value, tiled: Value, settings: tuple[Signal, ...]) -> Signal:
-        """Accept the next tensor while idle; returns whether a tensor is accepted."""
+        """Accept the next tensor while idle; returns a flag: a tensor is accepted."""
         spec, tensor = self.spec, self.operation.payload
         active, coded, matrix, end, used, blocks = settings
         begins = Signal()
@@ -137,7 +137,7 @@ class TileDequant(wiring.Component):
         return begins
 
     def _weights(self, m: Module, scale: Value, index: Value, entering: Value, part: Value) -> None:
-        """Store scales, and dequantise a slice of a beat's codes with them."""
+        """Store scales, and dequantise a slice of a beat's codes with the scales."""
         spec = self.spec
         data = Value.cast(self.beats.payload.data)
         a_beat = len(data) // SCALE_BITS
@@ -159,7 +159,7 @@ class TileDequant(wiring.Component):
             m.d.comb += [
                 dequant.i.valid.eq(entering),
                 dequant.o.ready.eq(self.o.ready),
-                # scale doubled: the dequantiser shifts one place further than weights of 18 bits need
+                # twice the scale, as the dequantiser shifts one place further than weights of 18 bits need
                 dequant.i.payload.scale.eq(Cat(Const(0, 1), stored)),
                 *(code.eq(chosen[lane * CODE.width :][: CODE.width]) for code, lane in zip(inputs, lanes, strict=True)),
                 *(weights[lane].eq(value[: WEIGHT.width]) for value, lane in zip(results, lanes, strict=True)),

@@ -1,4 +1,4 @@
-"""Double buffer of tiles, read once per perturbation sign."""
+"""Double buffer of tiles; each tile is read once for each perturbation sign."""
 
 from typing import Any
 
@@ -16,32 +16,32 @@ from ...probe import probe
 
 
 class TileReplay(wiring.Component):
-    """Store a tile while the previous tile leaves: a beat a cycle, two cycles after its read.
+    """Store a tile while the previous tile leaves, a beat a cycle, with a latency of two cycles.
 
-    Each sign has a separate copy of each tile, as corrections may differ between signs.
+    Each sign has its own copy of a tile, as corrections may differ between the signs.
 
     Attributes
     ----------
     free : Out(1)
-        Space for a tile in the next cycle: weights may be written then.
+        A tile has space from the next cycle on: its weights may be written then.
     enable : In(spec.width)
-        Write enable per lane.
+        Write enable for each lane.
     beat : In
-        Beat of the written lanes.
+        Beat to which the lanes are written.
     plus, minus : In, lanes of 18 bits
         Weights of both signs.
     done : In(1)
-        The tile is complete; no write in this cycle. The next three inputs belong to this tile.
+        The tile is complete; `enable` must be 0 in this cycle. `tuned`, `error` and `tile` describe this tile.
     tuned : In(1)
         The tile needs a word of offsets.
     error, tile : In
-        Passed through with the tile.
+        Values that accompany the tile to `w`.
     waits : Out(1)
         A buffered tile needs a word of offsets.
     offered : In(1)
-        The next word of offsets is valid, held until `take`.
+        `offsets` is valid; stable until `take`.
     offsets : In, ``plus``, ``minus``
-        The word; 19 bits of each offset are read.
+        Word of offsets, of which 19 bits of each offset are used.
     take : Out(1)
         The word is consumed.
     w : Out, stream of ``weight``, ``side``, ``last``, ``error``, ``tile``
@@ -68,19 +68,19 @@ class TileReplay(wiring.Component):
         )
 
     def elaborate(self, platform: object) -> Module:
-        """Fill one bank while the other is read; longer than most, as all flags depend on the two banks."""
+        """Fill a bank while the other bank is read; longer than most functions, as all flags depend on both banks."""
         m = Module()
         spec, w = self.spec, self.w
         fill, drain = Signal(), Signal()
-        # first tile present, second tile present; either needs a word of offsets, and their OR
+        # the bank read next holds a tile; both banks do; the first, the second, either tile needs a word of offsets
         present, both, current, following, waits = Signal(), Signal(), Signal(), Signal(), Signal()
         error = Signal(2)
         tiles = [Signal(self._tile.width, name=f"tile_{bank}", reset_less=True) for bank in range(2)]
         index, side = Signal(range(spec.tile_beats)), Signal()
-        # pipeline enables: `move` for the wide lane registers, `moves` for control
+        # pipeline enables: `move` for the wide lane registers, `moves` for control; each has its copy of `valid`
         valid = replicas(2, "valid")
         move, moves, offer, step, leaves = Signal(), Signal(), Signal(), Signal(), Signal()
-        # registered flags: first beat, last beat, last beat of both signs, beat that needs a word
+        # registered flags: first beat, last beat, last beat of the second sign, beat that needs a word
         start, end, final, needs = Signal(init=1), Signal(), Signal(), Signal()
         m.d.comb += [
             self.waits.eq(waits),
@@ -91,7 +91,7 @@ class TileReplay(wiring.Component):
             step.eq(offer & moves),
             leaves.eq(step & final),
             self.free.eq(leaves | ~(both | self.done & present)),
-            # consumed with the minus sign's pass
+            # the word serves both signs and is consumed with minus
             self.take.eq(step & needs & side),
         ]
         with m.If(self.done):
@@ -101,7 +101,7 @@ class TileReplay(wiring.Component):
             m.d.sync += [index.eq(index + 1), start.eq(end), end.eq(before), final.eq(before & side)]
         with m.If(step & end):
             m.d.sync += [side.eq(~side), drain.eq(drain ^ side)]
-        # the next tile to leave, buffered or arriving, needs a word
+        # the next tile to leave needs a word: a buffered tile, or the tile that arrives
         comes = self.done & self.tuned
         after, begins = following | comes, current | comes & ~present
         m.d.sync += [
@@ -136,7 +136,7 @@ class TileReplay(wiring.Component):
         return m
 
     def _sums(self, m: Module, move: Signal, flags: Any, weights: list[Signal], turned: list[Signal]) -> None:
-        """Add offsets to weights and saturate; the beat's flags move along."""
+        """Add offsets to weights and saturate; register the beat's flags too."""
         spec = self.spec
         result = Signal.like(flags, name="result", reset_less=True)
         m.d.comb += self.w.payload.eq(result)
@@ -175,14 +175,14 @@ class TileReplay(wiring.Component):
         return weights
 
     def _offsets(self, m: Module, step: Signal, start: Signal, needs: Signal, side: Signal) -> list[Signal]:
-        """Offsets of one sign in lane order of the beat being read; the registers rotate with each beat."""
+        """Offsets of a sign, in the lane order of the current beat; the registers rotate with each beat."""
         spec = self.spec
         field = spec.streams()["offsets"].fields[0]
         words = [elements(getattr(self.offsets, name), field) for name in ("plus", "minus")]
         turned = [Signal(signed(TILE_OFFSET.width), name=f"offset_{j}", reset_less=True) for j in range(spec.numbers)]
         for j, offset in enumerate(turned):
             selected = Mux(side, words[1][j], words[0][j])[: OFFSET.width][: TILE_OFFSET.width]
-            # an explicit AND, as synthesis would turn a multiplexer of 0 into a slower synchronous reset
+            # an AND, as synthesis would turn a multiplexer with 0 into a synchronous reset, which is slower
             selected = selected & needs.replicate(len(selected))
             before = turned[(j + spec.width) % spec.numbers] & (~start).replicate(len(selected))
             with m.If(step):

@@ -1,4 +1,4 @@
-"""RTL of `tile_stream`: two prefetching readers, and the tile number of the next beat."""
+"""RTL of `tile_stream`: two readers with prefetch, and the tile number of the next beat."""
 
 from typing import Any
 
@@ -23,14 +23,14 @@ _TENSORS = 4
 
 
 class TileStream(wiring.Component):
-    """Read tensors and their sensitive weights, each in order through a separate port.
+    """Read tensors through a port and their sensitive weights through another, each in order.
 
-    `fetched` and `correction_fetched` are ready whenever a requested beat arrives.
+    `fetched` and `correction_fetched` are ready for every requested beat.
 
     Attributes
     ----------
     idle : Out(1)
-        All beats of all accepted tensors have arrived, including padding, and all sensitive weights have been
+        All beats of all accepted tensors have arrived, with their padding, and all sensitive weights have been
         delivered.
     """
 
@@ -44,7 +44,7 @@ class TileStream(wiring.Component):
         return m
 
     def _tensors(self, m: Module) -> Value:
-        """Read tensors and track arriving beats; returns whether all have arrived."""
+        """Read tensors and track arriving beats; returns a flag: all have arrived."""
         spec, request, fetched = self.spec, self.reads.payload, self.fetched
         m.submodules.reader = reader = ReadAhead(spec.depth, spec.burst, spec.address, BEAT_NUMBER.width)
         m.submodules.asked = asked = Fifo(request.shape(), _TENSORS)
@@ -82,7 +82,7 @@ class TileStream(wiring.Component):
         return asked.empty & ~active
 
     def _tile(self, m: Module, tensor: Any, begins: Value, comes: Value, tile: Value) -> None:
-        """Count the tiles of arriving beats; padding beyond the inputs is not counted."""
+        """Count the tiles of arriving beats, without the padding beyond the inputs."""
         spec, dequant = self.spec, self.spec.sequencer.weights.dequant
         each = BLOCK // spec.lanes
         matrix, coded, blocks, block, tiles = (
@@ -124,7 +124,7 @@ class TileStream(wiring.Component):
             ]
 
     def _corrections(self, m: Module) -> Value:
-        """Read sensitive weights, two per beat, and output them in order; returns whether all were delivered."""
+        """Read sensitive weights, two in a beat, and output them in order; returns a flag: all were delivered."""
         spec, request, fetched = self.spec, self.correction_reads.payload, self.correction_fetched
         m.submodules.correction_reader = reader = ReadAhead(
             spec.correction_depth, spec.correction_burst, spec.address, LENGTH_BITS
@@ -165,13 +165,13 @@ class TileStream(wiring.Component):
 
 
 def _count(m: Module, total: Value, registers: tuple[Signal, Signal, Signal], begins: Value, moves: Value) -> None:
-    """Count the remaining words of a tensor or list, which begins after the previous one's last word or from idle."""
+    """Count the words that are left of a tensor or list; the next begins with the last word, or while idle."""
     active, final, remaining = registers
     with m.If(moves & final):
         m.d.sync += active.eq(0)
     with m.If(begins):
         m.d.sync += active.eq(1)
-    # loaded ahead, as `begins` arrives late
+    # timing: `begins` settles late in the cycle, so the next count is loaded without it
     with m.If(moves | ~active):
         m.d.sync += [
             remaining.eq(Mux(final | ~active, total, remaining - 1)),

@@ -1,4 +1,4 @@
-"""RTL of `tile_weights`: dequantised tiles with corrections, output twice with offsets; vectors with offsets."""
+"""RTL of `tile_weights`: tiles are dequantised, corrected, and output twice, with offsets; vectors get offsets."""
 
 from typing import Any, NamedTuple
 
@@ -23,8 +23,8 @@ from .tile_replay import TileReplay
 class TileWeights(wiring.Component):
     """Output the weights of tensors for both perturbation signs: matrices at `w`, other values at `v`.
 
-    A beat or a value leaves per cycle. A tensor begins once the previous tensor is in the tile memory, or its last
-    values were accepted.
+    A beat at `w` or a value at `v` leaves per cycle. A tensor begins once the previous matrix is in the tile memory, or
+    the previous vector's last values were accepted.
     """
 
     def __init__(self, spec: TileWeightsSpec) -> None:
@@ -32,7 +32,7 @@ class TileWeights(wiring.Component):
         super().__init__(members(spec))
 
     def elaborate(self, platform: object) -> Module:
-        """Fill, correct and hand over tiles; longer than most, as all registers describe one tensor's state."""
+        """Fill, correct and pass on tiles; longer than most functions, as all registers describe a tensor's state."""
         m = Module()
         spec = self.spec
         m.submodules.dequant = dequant = TileDequant(spec.dequant)
@@ -48,18 +48,18 @@ class TileWeights(wiring.Component):
         held = self._held(m, tile, is_final)
         values = self._values(m, dequant, replay, settings, held.correction, due, good)
 
-        # position in a tile, in groups of `BEAT_VALUES` weights
+        # index in a tile, in groups of `BEAT_VALUES` weights
         index = Signal(range(spec.weights // BEAT_VALUES))
         filling, written, complete, finish = Signal(), Signal(), Signal(), Signal()
         coded_groups = spec.dequant.width // BEAT_VALUES
         m.d.comb += [
             dequant.o.ready.eq(filling),
-            # values of a matrix are written as a beat, values of a vector leave one by one
+            # a beat of a matrix is written at once; the values of a vector's beat leave one a cycle
             dequant.v.ready.eq(Mux(settings.matrix, filling, values.ends)),
             written.eq(filling & (dequant.o.valid | dequant.v.valid)),
             complete.eq(written & Mux(settings.coded, index[exact_log2(coded_groups) :].all(), index.all())),
         ]
-        # registered, as it gates late signals
+        # timing: `filling` gates signals that settle late in the cycle, so it is registered
         fills = settings.matrix & active & Mux(correcting, finish & ~final, ~complete)
         m.d.sync += filling.eq(Mux(begins, tiled, fills) & replay.free)
         with m.If(written):
@@ -75,8 +75,8 @@ class TileWeights(wiring.Component):
                 failed.eq(Mux(settings.coded, *(word.error for word in payloads))),
             ]
 
-        # corrections of the tile; corrections beyond the tensor's end count for its last tile. `good` is valid a cycle
-        # later, while the tile is still being corrected
+        # `due`: the correction belongs to the tile; corrections beyond the tensor's end belong to the last tile.
+        # `good`: the order is right; valid a cycle later, still during the corrections of the tile
         low = exact_log2(spec.weights)
         top = Signal(low, reset_less=True)
         m.d.comb += [
@@ -117,7 +117,7 @@ class TileWeights(wiring.Component):
     def _operation(
         self, m: Module, dequant: TileDequant, active: Signal, settings: "TensorRegisters"
     ) -> tuple[Signal, Signal]:
-        """Accept the next tensor while idle; returns whether a tensor is accepted, and whether it is a matrix."""
+        """Accept the next tensor while idle; returns flags: a tensor is accepted; it is a matrix."""
         tensor, begins = self.operation.payload, Signal()
         matrix, coded = Signal(), Signal()
         passed = dequant.operation
@@ -149,13 +149,13 @@ class TileWeights(wiring.Component):
         return begins, matrix
 
     def _held(self, m: Module, tile: Signal, is_final: Signal) -> "Held":
-        """Hold the next correction, with a precomputed comparison of its tile."""
+        """Hold the next correction, with a registered comparison of its tile."""
         source, low = self.corrections, exact_log2(self.spec.weights)
         correction = Signal(source.payload.shape(), reset_less=True)
         present, used, loads, reached = Signal(), Signal(), Signal(), Signal(reset_less=True)
         m.d.comb += [loads.eq(~present | used), source.ready.eq(loads)]
-        # the previous cycle's tile suffices: it changes long before the next corrections are used. The comparisons are
-        # written differently, or synthesis would share a comparator behind a multiplexer
+        # the comparison may be a cycle old, as `tile` changes long before the next correction is used. Both comparisons
+        # are written differently, or synthesis would share one comparator behind a multiplexer
         held_reached, next_reached = correction.place[low:] <= tile, tile >= source.payload.place[low:]
         m.d.sync += [present.eq(source.valid | ~loads), reached.eq(is_final | Mux(loads, next_reached, held_reached))]
         with m.If(loads):
@@ -175,19 +175,19 @@ class TileWeights(wiring.Component):
     ) -> "Values":
         """Add offsets of both signs to a value a cycle: a due correction, or the next value of a vector.
 
-        Longer than most, as both share a single pipeline.
+        Longer than most functions, as both use the same pipeline.
         """
         spec, v, vector = self.spec, self.v, dequant.v.payload
         enough, taken, end, final = Signal(), Signal(), Signal(), Signal()
-        # copies of the valid flag, for handshakes and for the wide value registers
+        # two copies of the valid flag: for handshakes, and for the wide value registers
         offered, keeps = replicas(2, "offered")
         move, loads = ~offered | v.ready, ~keeps | v.ready
-        # registered flag of the last lane, in the handshake's path
+        # timing: the flag of the last lane is in the handshake's path, so it is registered
         lane, last_lane = Signal(range(BEAT_VALUES)), Signal()
         m.d.comb += [
             v.valid.eq(offered),
             enough.eq(~settings.numbered | self.offsets.valid & ~replay.waits),
-            # corrections never stall on `v`: the previous vector has left
+            # corrections need not wait for `v`, as the previous vector has left
             taken.eq(Mux(settings.matrix, due, dequant.v.valid & move) & enough),
             end.eq(~settings.matrix & last_lane),
             final.eq(Mux(settings.matrix, settings.single, vector.last & end)),
@@ -238,7 +238,7 @@ class TileWeights(wiring.Component):
     def _numbers(
         self, m: Module, settings: "TensorRegisters", taken: Signal, final: Signal, replay: TileReplay
     ) -> tuple[Value, Value]:
-        """Offsets of the next value, for both signs; an offset word ends after its last value or the tensor's."""
+        """Offsets of the next value, for both signs; an offset word ends with its last value, or with the tensor."""
         spec, word = self.spec, self.offsets.payload
         number, within = settings.number, settings.within
         full, used = Signal(), Signal()
@@ -274,7 +274,7 @@ class TileWeights(wiring.Component):
         written: Signal,
         index: Signal,
     ) -> None:
-        """Write weights to all lanes, values to four lanes, or a correction to one lane."""
+        """Write to the tile memory: weights to a word's lanes, values to four lanes, or a correction to a lane."""
         spec = self.spec
         lane_bits, groups = exact_log2(spec.width), spec.width // BEAT_VALUES
         group_bits = exact_log2(groups)
@@ -301,15 +301,15 @@ class TensorRegisters(NamedTuple):
     Parameters
     ----------
     matrix, coded : Signal
-        The tensor consists of tiles; of NF4 codes.
+        The tensor is a matrix; it is in NF4 codes.
     wide : Signal
         Values have 24 bits, not 18.
     tuned, numbered, row : Signal
-        Offset words belong to tiles; to corrections or values; to a table row.
+        The tensor has offset words for tiles; for corrections or values; for a table row.
     first, number, within : Signal
-        Offset index of a word's first value, of the next value; values of the word so far.
+        Index of the offset for an offset word's first value, and for the next value; values so far with this word.
     remaining, corrected, single : Signal
-        Remaining corrections; flags for any, and for exactly one.
+        Number of corrections left; flags: at least one, exactly one.
     """
 
     matrix: Signal
@@ -343,9 +343,9 @@ class Held(NamedTuple):
     correction : data.View
         Position, value and read error.
     present, reached : Signal
-        The correction is valid; its tile is not after the current tile, or the current tile is the last.
+        The correction is valid; its tile is not after the current tile, or the current tile is the last of the tensor.
     used : Signal
-        Input: the correction is consumed.
+        To be driven: the correction is consumed.
     """
 
     correction: Any
@@ -360,15 +360,15 @@ class Values(NamedTuple):
     Parameters
     ----------
     enough : Signal
-        Offsets for the next value are present.
+        Offsets for the next value are valid, or not needed.
     ends : Value
-        A vector's value, if present, is consumed and is the last of its beat.
+        The next value of a vector, if valid, is consumed and is the last of its beat.
     busy : Value
-        The pipeline holds values.
+        The pipeline is not empty.
     checks, place, error : Value
         A correction entered in the previous cycle; its position and read error.
     corrects, into : Value
-        The result is a valid correction; its position in the tile.
+        The result is a correction in the right order; its position in the tile.
     """
 
     enough: Signal

@@ -1,4 +1,4 @@
-"""Weights of a pass, from memory to the array."""
+"""Delivery of a pass's weights, from memory to the array."""
 
 from dataclasses import replace
 
@@ -25,30 +25,30 @@ _CORRECTIONS = 2
 
 
 class WeightFeed(wiring.Component):
-    """Deliver the tensors of instructions in order, with prefetch of the following tensors.
+    """Deliver the tensors of instructions in order, and prefetch the following tensors.
 
     Attributes
     ----------
     operation : In, stream of the fields of `golden.stream.weights.tensor_sequencer.PassInstruction`
-        An instruction, accepted before its tensors are used. It may be offered before earlier tensors were used.
+        Instructions; an instruction may be offered while earlier tensors are still in use.
     address : In, `address` bits
         Byte address of the weight stream, after its header; stable for a pass.
     stream_read, corrections_read : Out, `ReadPort`
-        Reads of the stream with its tables, and of sensitive weights. Requested beats are always accepted.
+        Reads of the weight stream with its tables, and of sensitive weights. Requested beats are always accepted.
     request, offsets : Out, In, streams
         Requests for offset words (``factor``, ``word``, ``count``, ``fraction``, ``wide``, as in a command of
         `WordOffsets`), and the words.
     w, v : Out, streams
         Tiles and vectors of both signs, as in `TileWeights`.
     failed : Out(1)
-        Invalid stream: sensitive weights are not ascending, or lie outside their matrix. Held until reset, like
+        The stream is invalid: sensitive weights are not ascending, or lie outside their matrix. Held until reset, like
         `number`.
     number : Out(32)
-        Number of the first invalid tile in its tensor. A beat with a bus error never arrives.
+        Index, in its tensor, of the first invalid tile.
     place : Out, ``number`` (16 bits), ``tile``
-        Operation and tile of the next beat; after a bus error, of the missing beat.
+        Operation and tile of the next beat. After a bus error, of the failed beat, which never arrives.
     fetched : Out(1)
-        All beats of tensors with started reads have arrived.
+        All beats have arrived of each tensor whose reads have begun.
     """
 
     def __init__(self, spec: WeightFeedSpec, address: int = ADDRESS_BITS) -> None:
@@ -81,12 +81,12 @@ class WeightFeed(wiring.Component):
         sequencer, reads, weights = self.sequencer, self.reads, self.weights
         for ours, outer in ((sequencer.operation, self.operation), (weights.offsets, self.offsets)):
             wiring.connect(m, wiring.flipped(outer), ours)
-        # a queue keeps the array's late ready out of the wide tile registers
+        # timing: the array's `ready` settles late in the cycle; the queue keeps it out of the wide tile registers
         m.submodules.tiles = tiles = Fifo(weights.w.payload.shape(), _TILES)
         wiring.connect(m, weights.w, tiles.i)
         wiring.connect(m, tiles.o, wiring.flipped(self.w))
         wiring.connect(m, weights.v, wiring.flipped(self.v))
-        # reads of queued tensors have begun
+        # reads of the tensors in this queue have already begun
         m.submodules.tensors = tensors = Fifo(sequencer.tensors.payload.shape(), _AHEAD)
         m.submodules.requests = requests = Fifo(sequencer.offsets.payload.shape(), _AHEAD)
         wiring.connect(m, sequencer.tensors, tensors.i)
@@ -106,10 +106,10 @@ class WeightFeed(wiring.Component):
         ):
             _connected(m, command, port.command)
             _connected(m, port.beats, fetched)
-        # the consumer's ready arrives late
+        # timing: the consumer's `ready` settles late in the cycle
         m.submodules.corrections = corrections = Fifo(reads.corrections.payload.shape(), _CORRECTIONS)
         wiring.connect(m, reads.corrections, corrections.i)
-        # beats with a bus error never arrive, so `error` stays unconnected
+        # a beat with a bus error never arrives, so `error` stays unconnected
         for source, taken in ((reads.beats, weights.beats), (corrections.o, weights.corrections)):
             m.d.comb += [
                 taken.valid.eq(source.valid),

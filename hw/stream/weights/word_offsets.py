@@ -1,4 +1,4 @@
-"""RTL of `word_offsets`: a row sequencer, a number a cycle; sums, rounding, and words of offsets."""
+"""RTL of `word_offsets`: sequence the numbers of rows, one a cycle; sum, round, and collect words of offsets."""
 
 from typing import Any
 
@@ -27,16 +27,16 @@ from .offset_rounding import OffsetRounding
 from .word_place import WordPlace
 
 WORDS_AHEAD = 2
-"""Words of offsets in progress or queued: one offered, and one more."""
+"""Maximum number of words of offsets in progress: one at the output, and one more."""
 
 
 class WordOffsets(wiring.Component):
-    """Maintain deltas and a perturbation, and deliver words of offsets; one command after another.
+    """Maintain deltas and a perturbation, and deliver words of offsets; commands run in sequence.
 
     Attributes
     ----------
     stored, delta, row, column, table : Signal
-        A delta being written, with its address; for a monitor in the surrounding component.
+        A delta is written; the delta and its address. For a monitor in the parent component.
     """
 
     def __init__(self, spec: WordOffsetsSpec) -> None:
@@ -66,7 +66,7 @@ class WordOffsets(wiring.Component):
                 "offset": plus.latency - 1,
             },
         )
-        # two more cycles: the collected word, and the offered word
+        # two more cycles: registers of the collected word and of the offered word
         assert pipeline.latency("issue", "offset") + 2 == self.spec.latency
         walk = self.walk
         inside = Signal(pipeline.latency("issue", "sum"))
@@ -92,7 +92,7 @@ class WordOffsets(wiring.Component):
     # -- control ---------------------------------------------------------------------------------------------------
 
     def _take_commands(self, m: Module, walk: "_Walk", inside: Value) -> None:
-        """Accept a command when the previous command is done; a request's first word is located ahead."""
+        """Accept a command when the previous command is done; find the row of a request's first word before."""
         spec, fields, command = self.spec, self.command.payload, self.command
         m.submodules.place = place = WordPlace(spec.times, spec.n, spec.turn)
         requests = fields.kind == OffsetCommand.OFFSETS
@@ -104,7 +104,7 @@ class WordOffsets(wiring.Component):
             taken.eq(command.valid & command.ready),
             place.restart.eq(taken),
         ]
-        # captured every cycle; the contents count only once accepted, as `taken` arrives late
+        # timing: `taken` settles late in the cycle, so the fields are sampled in every cycle, valid once accepted
         with m.If(free):
             m.d.sync += [
                 walk.kind.eq(fields.kind),
@@ -133,7 +133,7 @@ class WordOffsets(wiring.Component):
             with m.State("WALK"):
                 m.d.comb += walk.walks.eq(1)
                 with m.If(walk.gives & ends):
-                    # a word in progress never stalls
+                    # a word in progress never stalls, so the next command may begin
                     m.d.comb += free.eq(1)
                     m.next = "IDLE"
                     with m.If(taken):
@@ -156,12 +156,12 @@ class WordOffsets(wiring.Component):
                 m.next = "IDLE"
 
     def _go_on(self, m: Module, walk: "_Walk") -> None:
-        """Issue a number once its operands are present; then the next number of the row, and the next row."""
+        """Issue a number once its operands are valid; then go to the row's next number, or to the next row."""
         spec, column, kind = self.spec, walk.column, walk.kind
         of_generator = (kind == OffsetCommand.PERTURB) | (kind == OffsetCommand.SKIP)
         following, turned = Signal.like(column), Signal.like(walk.turned)
         m.d.comb += following.eq(Mux(walk.gives & (column == spec.n - 1), 0, column + 1))
-        # at a row's end the generator's word is still valid, as it was present from the first number on
+        # at the end of a row the generator's word is still valid, as it was valid at the first number
         enough, enough_at_end = Signal(init=1), Signal(init=1)
         with m.Switch(kind):
             with m.Case(OffsetCommand.LOAD):
@@ -172,7 +172,7 @@ class WordOffsets(wiring.Component):
                 m.d.comb += enough.eq(self.u.valid)
             with m.Case(OffsetCommand.OFFSETS):
                 m.d.comb += enough.eq((walk.numbers_left != spec.n - 1) | (walk.ahead != WORDS_AHEAD))
-        # registers suffice, as a word has at least two numbers
+        # these may be registers, as a word has at least two numbers
         wraps = Signal(reset_less=True)
         m.d.sync += [wraps.eq(walk.row == spec.times - 1), walk.is_last.eq(walk.left == 1)]
         farther = mux_tree(walk.turned, [(rotation + spec.turn) % spec.n for rotation in range(spec.n)])
@@ -205,7 +205,7 @@ class WordOffsets(wiring.Component):
     def _operands(
         self, m: Module, platform: object, pipeline: Pipeline, walk: "_Walk", changes: Value, drawn: Value
     ) -> tuple[Signal, Signal, Any]:
-        """Delta and perturbation of a number, stored or arriving, and the write port of deltas."""
+        """Delta and perturbation of a number, from memory or from an input, and the write port of deltas."""
         spec, kind = self.spec, walk.kind
         deltas_shape, numbers_shape = spec.memories
         m.submodules.deltas = deltas = ram(platform, deltas_shape)
@@ -243,7 +243,7 @@ class WordOffsets(wiring.Component):
         roundings: tuple[OffsetRounding, OffsetRounding],
         changes: Value,
     ) -> Value:
-        """Sums of both signs, rounded to offsets; returns the plus sum, the delta to store."""
+        """Sum delta and product for both signs, and round to offsets; returns the plus sum, to be stored as delta."""
         (delta, number), (plus, minus) = operands, roundings
         factor = Signal(shape(COEFFICIENT), reset_less=True)
         pipeline.load(factor, pipeline.place("issue", walk.factor, "factor", reset_less=True).at("numbers"))
@@ -273,9 +273,10 @@ class WordOffsets(wiring.Component):
         return above[: DELTA.width]
 
     def _collect(self, m: Module, walk: "_Walk", numbers: list[Value], valid: Value, ends: Value) -> None:
-        """Shift the numbers of a word together, and offer the word while the next is collected."""
+        """Collect the numbers of a word in a shift register, and offer the word while the next is collected."""
         offsets, complete = self.offsets, Signal()
-        # not in the cycle of acceptance, as `ready` arrives late; the next word is many cycles away
+        # timing: `ready` settles late in the cycle, so a word waits a cycle after acceptance; words are many cycles
+        # apart
         offers = complete & ~offsets.valid
         with m.If(offsets.ready):
             m.d.sync += offsets.valid.eq(0)
@@ -296,7 +297,7 @@ class WordOffsets(wiring.Component):
         probe(self, complete=complete, offers=offers)
 
     def _save(self, m: Module, walk: "_Walk", changes: Value, delta: Signal) -> None:
-        """Shift the deltas of a beat together; the next beat begins after acceptance."""
+        """Collect the deltas of a beat in a shift register; the next beat begins after the acceptance."""
         saves = walk.kind == OffsetCommand.SAVE
         beat = Signal(DELTA.width * PER_BEAT, reset_less=True)
         shifts, number = Signal(), Signal(range(PER_BEAT))
@@ -314,7 +315,7 @@ class WordOffsets(wiring.Component):
 
 
 def _numbers(spec: WordOffsetsSpec, kind: Value) -> Value:
-    """Numbers of a row after its first; a skipped word takes two cycles."""
+    """Number of a row's numbers, minus 1; a skipped word counts as two numbers."""
     of_image = (kind == OffsetCommand.LOAD) | (kind == OffsetCommand.SAVE)
     return Mux(kind == OffsetCommand.SKIP, 1, Mux(of_image, spec.row_words - 1, spec.n - 1))
 
@@ -327,21 +328,21 @@ class _Walk:
     kind, factor, fraction, wide, table
         Fields of the command.
     left : unsigned
-        Remaining rows or words.
+        Rows or words left.
     row, column, turned : range(times), range(row_words), range(n)
-        Address of the number, and the first column of its row.
+        Address of the number: row and column; first column of the row, by its rotation.
     numbers_left : range(row_words)
-        Remaining numbers of the row, after the current number.
+        Numbers left in the row after the current number.
     walks, issue : 1
-        The command has rows left; a number is issued in this cycle.
+        The command has rows left; a number is issued in the current cycle.
     gives, word_ends, is_last : 1
-        Numbers belong to offsets; last number of its row; last row.
+        The command is a request for offsets; the number is the row's last; the row is the last.
     row_ends : 1
-        The last number of a row is issued in this cycle.
+        The last number of a row is issued in the current cycle.
     ahead : range(WORDS_AHEAD + 1)
-        Words of offsets in progress or queued.
+        Number of words of offsets in progress, the offered word included.
     saving : 1
-        A beat of an image is in progress or queued.
+        A beat of an image is collected or offered.
     """
 
     def __init__(self, spec: WordOffsetsSpec) -> None:

@@ -10,17 +10,17 @@ from ...probe import probe
 
 
 class WordPlace(wiring.Component):
-    """Divide a word's number by the number of rows, from the highest bit: `CYCLES` cycles, without a multiplier.
+    """Divide a word's number by the number of rows, a bit a cycle: `CYCLES` cycles, without a multiplier.
 
     Parameters
     ----------
     n, turn : int
-        Numbers of a row, and the rotation of a row per pass through all rows.
+        Number of numbers in a row, and the rotation that each pass through all rows adds.
 
     Attributes
     ----------
     find : In, 1
-        `word` is valid, stable until `restart`.
+        `word` is valid, and stable until `restart`.
     word : In, 32 bits
         Number of the word.
     found : Out, 1
@@ -63,7 +63,7 @@ class WordPlace(wiring.Component):
             with m.If(bits_left):
                 m.d.sync += quotient.eq(wide >= self.times)
                 m.d.sync += self.row.eq(Mux(wide >= self.times, wide - self.times, wide))
-        # one cycle after the row, as the quotient bit is a register
+        # a cycle after the row's step, as the quotient bit is a register
         twice = [(2 * rotation + more) % self.n for rotation in range(self.n) for more in (0, self.turn)]
         with m.If(self.restart):
             m.d.sync += self.turned.eq(0)

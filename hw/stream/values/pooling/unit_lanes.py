@@ -21,23 +21,23 @@ _NEAR = Format(19, 0)
 
 
 class UnitLanes(wiring.Component):
-    """Divide rows by their L2 norm: a word of `UNIT_LANES` values a cycle, three passes per row.
+    """Divide rows by their L2 norm: a word of `UNIT_LANES` values a cycle, in three passes over each row.
 
     One multiplier per lane computes squares in the second pass and results in the third. The result of a pass is ready
-    for the next pass `spec.pass_latency` cycles after its last word.
+    for the next pass `spec.pass_latency` cycles after the pass's last word.
 
     Attributes
     ----------
     step : In(range(PASSES))
         Pass: largest value, squares, results. Stable from the pass's first word until its result is ready.
     begin : In(1)
-        Clear the state before a row's first pass, with no word in progress.
+        Clear the state before a row's first pass; no word may be in progress.
     enable : In(1)
-        The word is valid.
+        `value` is valid.
     value : In, array of Q11.16
         Values, 0 beyond the row.
     valid : Out(1)
-        A word of results is present, in the third pass.
+        `o` is valid, in the third pass.
     o : Out, array of Q8.16
         Results from -1 to 1.
     """
@@ -80,7 +80,7 @@ class UnitLanes(wiring.Component):
                 _NEAR.width + INVERSE.width, drops[-1], Q8_16, drops[0]
             )
             near, squares = nearer.o, self.step == 1
-            # 2**17 fits the DSP's narrow port only as a negative number
+            # squares use minus the magnitude: a magnitude of 2**17 fits the DSP's narrow port only as a negative number
             below = Mux(near[-1], near, -near)[: _NEAR.width - 1].as_signed()
             wide = register(m, f"wide{lane}", Mux(squares, below, near), _NEAR.width)
             factor = register(m, f"factor{lane}", Mux(squares, below, mantissa), INVERSE.width + 1)
@@ -108,7 +108,7 @@ class UnitLanes(wiring.Component):
         return m
 
     def _largest(self, m: Module) -> Signal:
-        """OR of all magnitudes of the row; its leading one is the leading one of the largest."""
+        """OR of all magnitudes in the row; its leading 1 is that of the largest magnitude."""
         largest = Signal(self.spec.squares, reset_less=True)
         magnitudes: Value = Const(0)
         for lane in range(UNIT_LANES):

@@ -1,4 +1,4 @@
-"""RTL of the division of rows by their L2 norm, with chunks in and out."""
+"""RTL of the division of rows by their L2 norm, from chunks to chunks."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -17,16 +17,16 @@ _RESULT = Q8_16.fraction + 2
 
 
 class UnitRows(wiring.Component):
-    """Accept each row's chunks three times, and output the chunks of results in the third pass.
+    """Accept the chunks of a row three times, in three passes, and output the chunks of results in the third.
 
-    Results are queued; a chunk is accepted only with space reserved for its result.
+    Results are queued; a chunk is accepted only if the queue has space for its result.
 
     Attributes
     ----------
     step : In(range(PASSES))
         Number of the pass; changes only while `idle`.
     begin : In(1)
-        Clear the state of the previous row, while `idle`.
+        Clear the state of the previous row; only while `idle` is high.
     i : In, stream of columns of Q11.16
         Chunks; values beyond the row are 0.
     o : Out, stream of columns of Q11.16
@@ -48,7 +48,7 @@ class UnitRows(wiring.Component):
         m.submodules.queue = queue = Fifo(columns * _RESULT, spec.unit_chunks)
         line, filled = Signal(columns * width, reset_less=True), Signal(range(words + 1))
         waits, room = Signal(range(spec.pass_latency + 1)), Signal(range(spec.unit_chunks + 1), init=spec.unit_chunks)
-        # registered beside both counts, as `i.ready` is slow
+        # timing: `i.ready` is slow, so it is a register beside both counts
         ready = Signal(init=1)
         results, index = Signal((columns - UNIT_LANES) * _RESULT, reset_less=True), Signal(range(words))
         chunk, taken, leaves = Signal(columns * _RESULT), Signal(), Signal()
@@ -77,9 +77,9 @@ class UnitRows(wiring.Component):
             filled.eq(Mux(taken, words, Mux(filled.any(), filled - 1, 0))),
             waits.eq(Mux(filled.any(), spec.pass_latency, Mux(waits.any(), waits - 1, 0))),
             line.eq(Mux(taken, Cat(self.i.payload), line >> UNIT_LANES * width)),
-            # free places for result chunks
+            # number of free places in the result queue
             room.eq(room + Cat(fills ^ leaves, (fills & ~leaves).replicate(len(room) - 1))),
-            # busy until a chunk's last word; the late `taken` selects last
+            # low until a chunk's last word; `taken` settles late in the cycle, so it selects last
             ready.eq(
                 Mux(
                     taken,

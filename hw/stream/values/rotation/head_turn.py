@@ -21,27 +21,27 @@ _ROUNDED = Format(_SUM + 1 - ROTATION.fraction, 0)
 
 
 class HeadTurn(wiring.Component):
-    """Rotate heads, `TURN_LANES` values a cycle; the heads of queries, then of keys, alternate row by row.
+    """Rotate heads, `TURN_LANES` values a cycle; each row has its query heads, then its key heads.
 
-    A word of a head's first half enters, then the matching word of its second half. In both cycles each lane multiplies
-    by cosine and sine; the four products form two sums.
+    A word of a head's first half enters, then the matching word of the second half. In both cycles each lane multiplies
+    by cosine and sine; the four products make two sums.
 
     Attributes
     ----------
     heads, key_heads : In, as wide as those of an instruction
-        Heads of a row. Stable while rows are in progress, like `last`.
+        Number of query heads and of key heads in a row. Stable while rows are in progress, like `last`.
     last : In, range of the chunks of the widest head
-        Chunks of a head, less one.
+        Number of chunks in a head, minus 1.
     pairs : In, range of the words of half of the widest head
-        Words of half a head, less one.
+        Number of words in half a head, minus 1.
     bank : In(1)
-        Table row in use.
+        Table row that is used; the other row may be written.
     load : In(1)
-        Write a word of the other table row.
+        Write a word of the table row that is not used.
     load_sine, load_at, load_value : In
-        Select sines, not cosines; the word's number; `TURN_LANES` numbers in `ROTATION`.
+        High for sines, low for cosines; index of the word; `TURN_LANES` numbers in `ROTATION`.
     begin : In(1)
-        Clear `clipped`, before an operation.
+        Clear `clipped`, at the beginning of an operation.
     i, o : In, Out, streams of columns of 24 bits
         Chunks of heads, and of results; key results have 18 bits.
     clipped : Out(32)
@@ -89,7 +89,7 @@ class HeadTurn(wiring.Component):
         assert pipeline.latency("address", "o") == spec.latency
         index, second = Signal.like(self.pairs), Signal()
         step, begins, ends, leaves = Signal(), Signal(), Signal(), Signal()
-        # chunks stored and not begun; free places in the input and output rings; finished chunks
+        # numbers of chunks: stored and not begun; free in the input ring, in the output ring; finished
         stored, before, behind, made = (
             Signal(range(spec.ring + 1), name=name, init=init)
             for name, init in (("stored", 0), ("before", spec.ring), ("behind", spec.ring), ("made", 0))
@@ -114,7 +114,7 @@ class HeadTurn(wiring.Component):
             behind.eq(behind + leaves - Mux(begins, count, 0)),
             made.eq(made - leaves + Mux(finished, count, 0)),
         ]
-        # word within the head; the second half follows the first
+        # index of the word in the head; the second half follows the first
         word_index = Signal(range(spec.width // TURN_LANES))
         m.d.comb += word_index.eq(index + Mux(second, self.pairs + 1, 0))
         base = Signal(range(spec.ring))
@@ -134,7 +134,7 @@ class HeadTurn(wiring.Component):
         return m
 
     def _before(self, m: Module, platform: object, taken: Value) -> Value:
-        """Write chunks into the input ring; returns the word read."""
+        """Write chunks into the input ring; returns the word that is read."""
         spec, words = self.spec, self.spec.columns // TURN_LANES
         into, words_read = Signal(range(spec.ring)), list[Value]()
         m.d.sync += into.eq(into + taken)
@@ -152,7 +152,7 @@ class HeadTurn(wiring.Component):
         return Cat(words_read).word_select(self._bank.at("place"), _WORD)
 
     def _table(self, m: Module, platform: object, pair: Value) -> list[Value]:
-        """Write one table row while the other is read; returns cosines and sines of a word."""
+        """Write a table row while the other is read; returns cosines and sines for a word."""
         read_data = list[Value]()
         for number, name in enumerate(("cosines", "sines")):
             m.submodules[name] = memory = ram(platform, self.spec.memories[1])
@@ -187,7 +187,7 @@ class HeadTurn(wiring.Component):
                 first.eq(Mux(later.at("product"), first - products[0], products[0])),
                 other.eq(Mux(later.at("product"), other, 0) + products[1]),
             ]
-            # both sums complete together; the second is rounded a cycle later
+            # both sums complete in the same cycle; the second is rounded a cycle later
             held = register(m, f"held{lane}", other)
             m.submodules[f"rounding{lane}"] = rounding = RoundSaturate(_SUM, ROTATION.fraction, _ROUNDED)
             m.d.comb += rounding.i.eq(Mux(later.at("result"), held, first))

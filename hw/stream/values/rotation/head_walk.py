@@ -1,4 +1,4 @@
-"""RTL of chunk addresses of a token's queries and keys, head by head."""
+"""RTL of chunk addresses for a token's queries and keys, head by head."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -16,15 +16,16 @@ class HeadWalk(wiring.Component):
     Attributes
     ----------
     heads, key_heads : In, as wide as those of an instruction
-        Heads of a row. Stable from two cycles before a row until its end, like the next four.
+        Number of query heads and of key heads in a row. Stable from two cycles before a row until its end, like the
+        next four inputs.
     last : In, range of the chunks of the widest head
-        Chunks of a head, less one.
+        Number of chunks in a head, minus 1.
     queries, keys, stride : In, as wide as an address
-        Base addresses of both values, and addresses from a group to the next.
+        Base addresses of queries and of keys, and the difference between the addresses of two groups.
     start : In(1)
-        Begin a row, while not `active`.
+        Begin a row; only while `active` is low.
     row : In, as wide as a row's number
-        With `start`.
+        Number of the row, with `start`.
     active : Out(1)
         `address` is valid.
     address, part : Out
@@ -32,7 +33,7 @@ class HeadWalk(wiring.Component):
     advance : In(1)
         Go to the next chunk.
     final : Out(1)
-        Last chunk of the row.
+        The chunk is the last of the row.
     """
 
     def __init__(self, spec: RotarySpec) -> None:
