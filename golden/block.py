@@ -34,6 +34,33 @@ def joined(parts: Sequence[Mapping[str, Words]]) -> dict[str, Words]:
     }
 
 
+def words_together(fields: Iterable[Field], parts: Iterable[Words], most: int) -> Words:
+    """First `most` words of parts in order, with these fields; empty columns without any part."""
+    parts, columns = list(parts), {item.name: np.zeros((0, item.lanes), np.int64) for item in fields}
+    return {name: np.concatenate([empty, *(part[name] for part in parts)])[:most] for name, empty in columns.items()}
+
+
+class Supply:
+    """Words of input streams, by port, taken in order."""
+
+    def __init__(self, inputs: Mapping[str, Words]) -> None:
+        self._left = dict(inputs)
+
+    def left(self, port: str, most: int | None = None) -> Words:
+        """The next words of a stream, at most `most`; they are not taken."""
+        return {name: column[:most] for name, column in self._left[port].items()}
+
+    def take(self, counts: Mapping[str, int]) -> dict[str, Words] | None:
+        """The next words of each stream; None if one has fewer, and then none is taken."""
+        taken = {port: self.left(port, count) for port, count in counts.items()}
+        if any(len(column) < counts[port] for port, words in taken.items() for column in words.values()):
+            return None
+        self._left |= {
+            port: {name: column[count:] for name, column in self._left[port].items()} for port, count in counts.items()
+        }
+        return taken
+
+
 def rows_of(words: Words, kind: Callable[..., Row]) -> list[Row]:
     """Words of single numbers as named tuples."""
     columns = (words[name][:, 0].tolist() for name in kind._fields)  # type: ignore[attr-defined]

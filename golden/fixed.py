@@ -75,6 +75,11 @@ class Format:
             raise UserError(f"{text!r} is not a format: write Q8.16 for signed, U2.6 for unsigned")
         return cls(int(match[2]), int(match[3]), match[1] == "Q")
 
+    @classmethod
+    def up_to(cls, most: int) -> Format:
+        """Narrowest format of the integers from 0 to `most`."""
+        return cls(most.bit_length(), 0, signed=False)
+
     def __str__(self) -> str:
         return f"{'Q' if self.signed else 'U'}{self.integer}.{self.fraction}"
 

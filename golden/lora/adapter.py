@@ -30,7 +30,7 @@ from .memories import backward_memories
 from .memory_layout import adapters_image, adapters_of
 from .mseloss import mse_gradient
 
-RATE = Format(MAXIMUM_RATE.bit_length(), 0, signed=False)
+RATE = Format.up_to(MAXIMUM_RATE)
 
 
 class AdapterBatch(NamedTuple):

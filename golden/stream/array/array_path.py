@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, described
+from ...block import Field, Spec, Stream, Supply, Words, described
 from ...errors import UserError
 from ...fixed import Q8_16, Format
 from ...memories.plan import MemoryShape
@@ -85,7 +85,7 @@ class ArrayPathSpec(Spec):
 
     @property
     def query_number(self) -> Format:
-        return Format((self.queries - 1).bit_length(), 0, signed=False)
+        return Format.up_to(self.queries - 1)
 
     @property
     def row_fields(self) -> tuple[Field, ...]:
@@ -95,7 +95,7 @@ class ArrayPathSpec(Spec):
     @property
     def order_fields(self) -> tuple[Field, ...]:
         return Field("kind", Format(2, 0, signed=False), doc="0 a layer's, 1 scores, 2 contexts"), Field(
-            "rows", Format(self.sums.bit_length(), 0, signed=False), doc="rows that pass it, at least 1"
+            "rows", Format.up_to(self.sums), doc="rows that pass it, at least 1"
         )
 
     @property
@@ -103,7 +103,7 @@ class ArrayPathSpec(Spec):
         """Field with the number of a tile's used lanes; the other lanes count as 0."""
         return Field(
             "used",
-            Format(self.lanes.bit_length(), 0, signed=False),
+            Format.up_to(self.lanes),
             doc="lanes of its rows that count, at least 1; the others are taken as 0",
         )
 
@@ -165,26 +165,21 @@ class ArrayPathSpec(Spec):
         Raises `UserError` if a tile's kind, rows or used lanes are out of range, or if a row returns within fewer rows
         than its tile.
         """
-        used, passed = dict.fromkeys(("rows", "terms", "weights", "keys"), 0), list[tuple[TileKind, Words]]()
+        supply, passed = Supply(inputs), list[tuple[TileKind, Words]]()
         terms: dict[TileKind, list[Words]] = {kind: [] for kind in TileKind}
         order = (inputs["order"][name][:, 0].tolist() for name in ("kind", "rows", "used"))
         for number, rows, used_lanes in zip(*order, strict=True):
             if number not in list(TileKind) or not 1 <= rows <= self.sums or not 1 <= used_lanes <= self.lanes:
                 raise UserError(f"a tile of kind {number} with {rows} rows of {used_lanes} lanes")
             kind = TileKind(number)
-            sources = {
-                "terms" if kind == TileKind.CONTEXTS else "rows": rows,
-                "weights" if kind == TileKind.LINEAR else "keys": self.array.beats,
-            }
-            ends = {port: used[port] + count for port, count in sources.items()}
-            if any(end > len(next(iter(inputs[port].values()))) for port, end in ends.items()):
+            terms_from = "terms" if kind == TileKind.CONTEXTS else "rows"
+            tile_from = "weights" if kind == TileKind.LINEAR else "keys"
+            taken = supply.take({terms_from: rows, tile_from: self.array.beats})
+            if taken is None:
                 break
-            row, tile = (
-                {name: column[used[port] : end] for name, column in inputs[port].items()} for port, end in ends.items()
-            )
+            row, tile = taken[terms_from], taken[tile_from]
             passed.append((kind, row))
             terms[kind].append(self._terms(row, tile, used_lanes))
-            used |= ends
         self._check_order(passed)
         return self._outputs({kind: self._complete(parts) for kind, parts in terms.items()}, words)
 

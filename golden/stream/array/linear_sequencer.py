@@ -84,14 +84,14 @@ class LinearSequencerSpec(Spec):
     @property
     def row(self) -> Format:
         """Format of a row's number; the minus side follows the plus side."""
-        return Format((self.sums - 1).bit_length(), 0, signed=False)
+        return Format.up_to(self.sums - 1)
 
     @property
     def used(self) -> Format:
-        return Format(self.lanes.bit_length(), 0, signed=False)
+        return Format.up_to(self.lanes)
 
     def streams(self) -> dict[str, Stream]:
-        count = Format(self.sums.bit_length(), 0, signed=False)
+        count = Format.up_to(self.sums)
         features = (Field(name, Format(FIELD_BITS[name], 0, signed=False)) for name in ("inputs", "outputs"))
         address = self.layout.address
         return described(

@@ -56,7 +56,7 @@ class StationaryLoadSpec(Spec):
     @property
     def part_number(self) -> Format:
         """Format of a part's number, at least one bit."""
-        return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
+        return Format.up_to(max(1, self.parts - 1))
 
     @property
     def latency(self) -> int:

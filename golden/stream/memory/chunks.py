@@ -62,12 +62,12 @@ class ChunkLayout:
 
     @property
     def address(self) -> Format:
-        return Format((max(self.rows, self.wide_rows) - 1).bit_length(), 0, signed=False)
+        return Format.up_to(max(self.rows, self.wide_rows) - 1)
 
     @property
     def part(self) -> Format:
         """Format of a part's index, at least one bit."""
-        return Format(max(1, (self.parts - 1).bit_length()), 0, signed=False)
+        return Format.up_to(max(1, self.parts - 1))
 
     def chunk(self, place: ValueAddress, group: int, row: int, stride: int) -> Chunk:
         """Chunk of a row, sides included; `group` is the first feature divided by `columns`.

@@ -33,7 +33,7 @@ class Status(IntEnum):
     CAPACITY = 2
 
 
-STATUS = Format(max(Status).bit_length(), 0, signed=False)
+STATUS = Format.up_to(max(Status))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,7 @@ class SampleLoaderSpec(Spec):
     def features(self) -> Format:
         """Format of a number of features: as many as either memory can hold for two sides, or a sample's row."""
         most = max(self.rows * self.lanes, self.wide_rows * self.columns) // 2
-        return Format(max(most, ROW).bit_length(), 0, signed=False)
+        return Format.up_to(max(most, ROW))
 
     def cycles(self, rows: int, features: int) -> int:
         """Cycles from an operation to its `done`, without back-pressure, for 16 columns or more."""
@@ -100,7 +100,7 @@ class SampleLoaderSpec(Spec):
     def streams(self) -> dict[str, Stream]:
         address = self.layout.address
         operation = (
-            Field("rows", Format((self.sums // 2).bit_length(), 0, signed=False), doc="R, the tokens of a side"),
+            Field("rows", Format.up_to(self.sums // 2), doc="R, the tokens of a side"),
             Field(
                 "features",
                 self.features,
@@ -111,7 +111,7 @@ class SampleLoaderSpec(Spec):
             # a single token's stride may be the whole memory
             Field(
                 "stride",
-                Format(max(self.rows, self.wide_rows).bit_length(), 0, signed=False),
+                Format.up_to(max(self.rows, self.wide_rows)),
                 doc="tokens of both sides that the buffers hold",
             ),
         )

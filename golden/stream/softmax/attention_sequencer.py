@@ -187,7 +187,7 @@ class AttentionSequencerSpec(Spec):
         """Streams, longer than most: 12 ports to the memory, the array, the softmax and the division."""
         address, part = Field("address", self.layout.address), Field("part", self.layout.part)
         softmax, scale = self.softmax.streams(), self.scale.streams()
-        count = Format(self.sums.bit_length(), 0, signed=False)
+        count = Format.up_to(self.sums)
         places = (Field(name, self.layout.address) for name in ("queries", "keys", "values", "destination"))
         heads = (
             Field(name, Format(FIELD_BITS[name], 0, signed=False)) for name in ("heads", "key_heads", "width", "causal")

@@ -168,8 +168,8 @@ class AttentionSoftmaxSpec(Spec):
 
     def streams(self) -> dict[str, Stream]:
         operation = (
-            Field("queries", _count(self.queries), doc="how many, 1 to `queries`"),
-            Field("keys", _count(self.keys), doc="how many, 1 to `keys`; of causal attention `first + queries`"),
+            Field("queries", Format.up_to(self.queries), doc="how many, 1 to `queries`"),
+            Field("keys", Format.up_to(self.keys), doc="how many, 1 to `keys`; of causal attention `first + queries`"),
             Field("first", Format(self._key_bits, 0, signed=False)),
             Field("causal", BIT, doc="query q of the sentence sees keys 0 to q; otherwise it sees all keys"),
             Field("factor", FACTOR, doc="scale times log2(e), of an instruction"),
@@ -199,7 +199,7 @@ class AttentionSoftmaxSpec(Spec):
             Field("last", BIT),
             Field(
                 "clipped",
-                _count(2 * self.queries * self.keys),
+                Format.up_to(2 * self.queries * self.keys),
                 doc="with the first query the saturations of the whole block, with others 0",
             ),
         )
@@ -340,7 +340,3 @@ class AttentionSoftmaxSpec(Spec):
             weight = terms[tile.query :, tile.key : tile.key + self.lanes]
             parts.append({"o": {"weight": weight, "query": query, **{k: v.astype(np.int64) for k, v in flags.items()}}})
         return joined(parts * op.repeats)["o"]
-
-
-def _count(most: int) -> Format:
-    return Format(most.bit_length(), 0, signed=False)

@@ -90,7 +90,7 @@ class ContextScaleSpec(Spec):
             Field("sum", SUM, self.lanes, doc="lane 0 in the lowest bits"),
             Field(
                 "query",
-                Format((self.queries - 1).bit_length(), 0, signed=False),
+                Format.up_to(self.queries - 1),
                 doc="number of the query in the block",
             ),
             Field("last", BIT),

@@ -64,11 +64,11 @@ class ChunkUnitSpec(Spec):
 
     @property
     def row(self) -> Format:
-        return Format((self.sums - 1).bit_length(), 0, signed=False)
+        return Format.up_to(self.sums - 1)
 
     @property
     def count(self) -> Format:
-        return Format(self.sums.bit_length(), 0, signed=False)
+        return Format.up_to(self.sums)
 
     @property
     def chunk_fields(self) -> tuple[Field, ...]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words, described, tag_fields
+from ...block import Field, Spec, Stream, Words, described, tag_fields, words_together
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers, Narrower, narrow
 from ...memories.plan import MemoryShape, fifo_memory
@@ -182,7 +182,7 @@ class LayerNormSpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Whole rows of each operation with all its parameters."""
         rows_in, parameters, first, read = inputs["i"], inputs["parameters"], 0, 0
-        results = [{name: np.zeros((0, lanes), np.int64) for name, lanes in self._results}]
+        results = list[Words]()
         columns = inputs["operation"]
         for number in range(len(columns["rows"])):
             op = {name: int(column[number, 0]) for name, column in columns.items()}
@@ -195,11 +195,7 @@ class LayerNormSpec(Spec):
             part = {name: column[first : first + rows * width] for name, column in rows_in.items()}
             results.append(self._rows(op, np.stack(sides)[..., : op["features"]], part, width))
             first, read = first + rows * width, end
-        return {"o": {name: np.concatenate([part[name] for part in results])[:words] for name in results[0]}}
-
-    @property
-    def _results(self) -> list[tuple[str, int]]:
-        return [(item.name, item.lanes) for item in self.streams()["o"].fields]
+        return {"o": words_together(self.streams()["o"].fields, results, words)}
 
     def _rows(self, op: dict[str, int], vectors: Integers, part: Words, width: int) -> Words:
         """Results of an operation's rows; `vectors` has biases, if any, then factors of each side."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Stream, Words, described
+from ...block import Field, Stream, Supply, Words, described
 from ...errors import UserError
 from ...memories.plan import MemoryShape
 from ..instruction import Instruction
@@ -103,24 +103,19 @@ class NormPathSpec(ChunkUnitSpec):
         """Operations with all parameters and operands."""
         reads, writes = list[Chunk](), list[Chunk]()
         values, clipped = [np.zeros((0, self.columns), np.int64)], list[int]()
-        operands_taken = parameters_taken = 0
+        supply = Supply(inputs)
         for op in operations_of(inputs["operation"]):
             rows, groups = 2 * op["rows"], -(-op["features"] // self.columns)
             vectors = -(-op["features"] // PARAMETERS_A_BEAT) * (1 + op["biased"])
-            operands = inputs["operands"]["value"][operands_taken : operands_taken + rows * groups]
-            parameters = {
-                name: column[parameters_taken : parameters_taken + vectors]
-                for name, column in inputs["parameters"].items()
-            }
-            if len(operands) < rows * groups or len(parameters["plus"]) < vectors:
+            taken = supply.take({"operands": rows * groups, "parameters": vectors})
+            if taken is None:
                 break
-            operands_taken, parameters_taken = operands_taken + rows * groups, parameters_taken + vectors
             for name, chunks in (("source", reads), ("destination", writes)):
                 place = self.place(op, name)
                 chunks += [
                     self.layout.chunk(place, group, row, op["stride"]) for row in range(rows) for group in range(groups)
                 ]
-            value, count = self._normalised(op, operands.reshape(rows, -1), parameters)
+            value, count = self._normalised(op, taken["operands"]["value"].reshape(rows, -1), taken["parameters"])
             values.append(value)
             clipped.append(count)
         outputs = {

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ...block import Field, Stream, Words, described
+from ...block import Field, Stream, Supply, Words, described
 from ...errors import check_power
 from ...fixed import Q8_16, Format, Integers, Narrower, Overflow, narrow
 from ...memories.plan import MemoryShape
@@ -116,35 +116,27 @@ class RotarySpec(ChunkUnitSpec):
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Operations with all sentences, rotations and operands."""
-        rows = np.hstack([inputs["sentences"]["first"], inputs["sentences"]["length"]])
         turns = narrow(inputs["turns"]["plus"], ROTATION, ROTATION, overflow=Overflow.WRAP)
         operands = narrow(inputs["operands"]["value"], Q8_16, Q8_16, overflow=Overflow.WRAP)
         places, values, clipped = list[Chunk](), [np.zeros((0, self.columns), np.int64)], list[int]()
-        taken = {"rows": 0, "turns": 0, "operands": 0}
+        supply = Supply(inputs | {"turns": {"plus": turns}, "operands": {"value": operands}})
         for op in operations_of(inputs["operation"]):
-            count, each, counted = (op["longest"] * op["sentences"], op["width"] // TURN_LANES, Narrower())
-            sentences = rows[taken["rows"] :][:count]
-            positions = np.arange(len(sentences)) // op["sentences"]
-            tokens = [
-                (int(p), int(first + p)) for p, (first, length) in zip(positions, sentences, strict=True) if length > p
-            ]
+            each, counted = op["width"] // TURN_LANES, Narrower()
+            sentences = supply.left("sentences", op["longest"] * op["sentences"])
+            firsts, lengths = (sentences[name][:, 0].tolist() for name in ("first", "length"))
+            positions = [number // op["sentences"] for number in range(len(firsts))]
+            tokens = [(p, first + p) for p, first, length in zip(positions, firsts, lengths, strict=True) if length > p]
             chunks = (op["heads"] + op["key_heads"]) * op["width"] // self.columns
-            table = turns[taken["turns"] :][: op["longest"] * each]
-            chunk_values = operands[taken["operands"] :][: len(tokens) * chunks]
-            if (len(sentences), len(table), len(chunk_values)) != (count, op["longest"] * each, len(tokens) * chunks):
+            counts = {"sentences": op["longest"] * op["sentences"], "turns": op["longest"] * each}
+            taken = supply.take(counts | {"operands": len(tokens) * chunks})
+            if taken is None:
                 break
-            table = table.reshape(op["longest"], 2, -1)
+            table, chunk_values = taken["turns"]["plus"].reshape(op["longest"], 2, -1), taken["operands"]["value"]
             for number, (position, row) in enumerate(tokens):
                 places += self._places(op, row)
                 values += self._turned(
                     op, chunk_values[number * chunks : (number + 1) * chunks], table[position], counted
                 )
-            for name, part in (
-                ("rows", sentences),
-                ("turns", turns[: op["longest"] * each]),
-                ("operands", chunk_values),
-            ):
-                taken[name] += len(part)
             clipped.append(counted.saturations)
         outputs = {
             "operands_read": chunk_words(places),

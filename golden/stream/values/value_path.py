@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words, described, packets_of, rows_of
+from ...block import Field, Spec, Stream, Supply, Words, described, packets_of, rows_of, words_together
 from ...errors import UserError
 from ...fixed import Q8_16, Integers
 from ...memories.plan import MemoryShape
@@ -188,20 +188,16 @@ class ValuePathSpec(ChunkUnitSpec):
 
         Raises `UserError` if an operation has more rows of a side than the block can hold.
         """
-        fields = {name: port.fields for name, port in self.streams().items() if port.direction == "out"}
-        outputs: dict[str, list[Words]] = {
-            port: [{item.name: np.zeros((0, item.lanes), np.int64) for item in fields[port]}] for port in fields
-        }
-        used = dict.fromkeys(("sums", "biases", "sentences", "operands"), 0)
+        outputs: dict[str, list[Words]] = {name: [] for name, port in self.streams().items() if port.direction == "out"}
+        supply = Supply(inputs)
         for op in rows_of(inputs["operation"], ValueOperation):
             chosen = settings(op)
             if (most := op.longest if chosen.positions else op.rows) > self.longest:
                 raise UserError(f"{most} rows of a side: there is room for {self.longest}")
             entries = 2 * op.sentences * op.longest if chosen.positions else 0
-            sentences = {name: column[used["sentences"] :][:entries] for name, column in inputs["sentences"].items()}
-            jobs = [*self.jobs(op, sentences)]
+            jobs = [*self.jobs(op, supply.left("sentences", entries))]
             stored = [job for job in jobs if job.group in self.chunks(op)[0]]
-            vectors = packets_of(inputs["biases"]["last"][used["biases"] :])
+            vectors = packets_of(supply.left("biases")["last"])
             count = (op.longest if chosen.positions else 1) if chosen.biased else 0
             needs = {
                 "sums": len(stored) * self.words if chosen.sums else 0,
@@ -209,21 +205,12 @@ class ValuePathSpec(ChunkUnitSpec):
                 "sentences": entries,
                 "operands": len(stored) * (bool(chosen.joined) + (not chosen.sums)),
             }
-            ends = {port: used[port] + need for port, need in needs.items()}
-            short = any(end > len(next(iter(inputs[port].values()))) for port, end in ends.items())
-            if short or count > len(vectors):
+            taken = supply.take(needs)
+            if taken is None or count > len(vectors):
                 break
-            inputs_of = {
-                port: {name: column[used[port] : end] for name, column in inputs[port].items()}
-                for port, end in ends.items()
-            }
-            for port, part in self._operation(op, chosen, jobs, stored, inputs_of, vectors[:count]).items():
+            for port, part in self._operation(op, chosen, jobs, stored, taken, vectors[:count]).items():
                 outputs[port].append(part)
-            used = ends
-        return {
-            port: {item.name: np.concatenate([part[item.name] for part in parts])[:words] for item in fields[port]}
-            for port, parts in outputs.items()
-        }
+        return {port: words_together(self.streams()[port].fields, parts, words) for port, parts in outputs.items()}
 
     def _operation(
         self,

@@ -14,7 +14,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from ...axi.bus import BEAT
-from ...block import Field, Spec, Stream, Words, described, last_flags, rows_of
+from ...block import Field, Spec, Stream, Supply, Words, described, last_flags, rows_of, words_together
 from ...errors import UserError
 from ...fixed import Q8_16, Format, Integers
 from ...nf4.nf4_dequant import Nf4DequantSpec
@@ -196,23 +196,17 @@ class TileDequantSpec(Spec):
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Tensors with all beats."""
-        fields = {port: self.streams()[port].fields for port in ("o", "v")}
-        outputs: dict[str, list[Words]] = {
-            port: [{item.name: np.zeros((0, item.lanes), np.int64) for item in fields[port]}] for port in fields
-        }
-        first = 0
+        outputs: dict[str, list[Words]] = {"o": [], "v": []}
+        supply = Supply(inputs)
         for tensor in rows_of(inputs["operation"], Beats):
-            end = first + tensor.length * self.record_beats(tensor.kind)
-            if end > len(inputs["beats"]["data"]):
+            taken = supply.take({"beats": tensor.length * self.record_beats(tensor.kind)})
+            if taken is None:
                 break
-            data, error = (inputs["beats"][name][first:end] for name in ("data", "error"))
+            data, error = taken["beats"]["data"], taken["beats"]["error"]
             port, values, wrong = self._tensor(tensor, data, np.maximum.accumulate(error))
-            outputs[port].append({fields[port][0].name: values, "last": last_flags([len(values)]), "error": wrong})
-            first = end
-        return {
-            port: {item.name: np.concatenate([part[item.name] for part in parts])[:words] for item in fields[port]}
-            for port, parts in outputs.items()
-        }
+            name = self.streams()[port].fields[0].name
+            outputs[port].append({name: values, "last": last_flags([len(values)]), "error": wrong})
+        return {port: words_together(self.streams()[port].fields, parts, words) for port, parts in outputs.items()}
 
     def cycles(self, inputs: dict[str, Words]) -> int:
         """Cycles from an idle block's first operation to its last input or output, without back-pressure."""

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from ...block import Field, Spec, Stream, Words, described, last_flags, rows_of
+from ...block import Field, Spec, Stream, Supply, Words, described, last_flags, rows_of, words_together
 from ...errors import check_range
 from ...fixed import Q8_16, Format, Integers, Overflow, narrow
 from ...memories.plan import MemoryShape
@@ -144,7 +144,7 @@ class TileWeightsSpec(Spec):
         return self.fill_cycles + self.dequant.scale_beats + 2 <= self.lanes
 
     def streams(self) -> dict[str, Stream]:
-        number = Format((self.numbers - 1).bit_length(), 0, signed=False)
+        number = Format.up_to(self.numbers - 1)
         operation = (
             *self.dequant.operation_fields,
             Field(
@@ -229,27 +229,17 @@ class TileWeightsSpec(Spec):
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Tensors with all their inputs."""
-        fields = {port: self.streams()[port].fields for port in ("w", "v")}
-        outputs: dict[str, list[Words]] = {
-            port: [{item.name: np.zeros((0, item.lanes), np.int64) for item in fields[port]}] for port in fields
-        }
-        used = dict.fromkeys(("beats", "corrections", "offsets"), 0)
+        outputs: dict[str, list[Words]] = {"w": [], "v": []}
+        supply = Supply(inputs)
         for operation in rows_of(inputs["operation"], TensorOperation):
-            ends = {port: used[port] + count for port, count in self.needs(operation).items()}
-            if any(end > len(next(iter(inputs[port].values()))) for port, end in ends.items()):
+            taken = supply.take(self.needs(operation))
+            if taken is None:
                 break
-            inputs_of = {
-                port: {name: column[used[port] : end] for name, column in inputs[port].items()}
-                for port, end in ends.items()
-            }
-            outputs["w" if operation.matrix else "v"].append(
-                (self._matrix if operation.matrix else self._vector)(operation, inputs_of)
-            )
-            used = ends
-        return {
-            port: {item.name: np.concatenate([part[item.name] for part in parts])[:words] for item in fields[port]}
-            for port, parts in outputs.items()
-        }
+            if operation.matrix:
+                outputs["w"].append(self._matrix(operation, taken))
+            else:
+                outputs["v"].append(self._vector(operation, taken))
+        return {port: words_together(self.streams()[port].fields, parts, words) for port, parts in outputs.items()}
 
     def _vector(self, operation: TensorOperation, inputs: dict[str, Words]) -> Words:
         form = WEIGHT if operation.kind == TensorKind.FACTORS else Q8_16

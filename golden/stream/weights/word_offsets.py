@@ -184,7 +184,7 @@ class WordOffsetsSpec(Spec):
 
     @property
     def clipped_format(self) -> Format:
-        return Format((2 * self.times * self.n).bit_length(), 0, signed=False)
+        return Format.up_to(2 * self.times * self.n)
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Outputs of all commands.
