@@ -90,7 +90,7 @@ def _named_ports() -> AbstractContextManager[None]:
 
 
 def _places(netlist: Any) -> dict[Any, list[tuple[str, Any, int]]]:
-    """For each net, the signals that contain it: name, value, bit position; signals of the driving module come first."""
+    """For each net, the signals that contain it: name, value, bit position; the driving module's signals come first."""
     places: dict[Any, list[tuple[str, Any, int]]] = defaultdict(list)
     wanted = {value[0] for module in netlist.modules for name, (value, _) in module.ports.items() if "port$" in name}
     for local in (True, False):
