@@ -7,7 +7,7 @@ import io
 import shlex
 import time
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -94,9 +94,8 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
         nullcontext() if alone else shown_by(counted),
     ):
         run_trials(_work, workers, Options(processes=request.processes))
-    study = Study(space, journal)
-    points, front = study.points(), study.front()
-    study.close()
+    with closing(Study(space, journal)) as study:
+        points, front = study.points(), study.front()
     best = [_described(space, point, workloads) for point in front]
     # checked before: no file of the user; another process on this journal may have written the same files since
     written = OutputFolder(folder.path, force=True, default=folder.default).write(
@@ -139,11 +138,8 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[A
 
 def _finished(space: Space, journal: Path) -> int:
     """Number of finished points; in this process no trial may run, because its locks would end."""
-    study = Study(space, journal)
-    try:
+    with closing(Study(space, journal)) as study:
         return len(study.points())
-    finally:
-        study.close()
 
 
 def _watch(name: str, state: str) -> None:
@@ -153,16 +149,13 @@ def _watch(name: str, state: str) -> None:
 def _work(request: SweepRequest, journal: Path, watch: Callable[[str], None] | None) -> None:
     space = read(request.file, request.training)
     workloads = workloads_of(space, Console(quiet=True))
-    study = Study(space, journal)
-    try:
+    with closing(Study(space, journal)) as study:
         while (values := study.claim()) is not None:
             if watch:
                 done, choice = len(study.points()), ", ".join(f"{_short(key)}={value}" for key, value in values.items())
                 watch(f"{done} of {space.total} points; {choice}")
             objectives, reason = _evaluate(space, values, workloads)
             study.tell(objectives, reason)
-    finally:
-        study.close()
 
 
 def _evaluate(space: Space, values: dict[str, Any], workloads: list[AnyWorkload]) -> tuple[tuple[float, ...], str]:
