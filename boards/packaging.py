@@ -19,8 +19,8 @@ from ..golden.spec_file import signature_text
 from ..hw.verilog import Emitted, emit
 from .board import DEFAULT_MHZ, Board
 from .example.job import Example
-from .example.package import example_files, example_of, example_page
-from .example.task import ExampleTask
+from .example.package import Task, example_files, example_of, example_page
+from .example.sentence_task import SentenceTask
 from .fit import refuse_lack
 from .host import clock
 from .linux.overlay import bif, overlay, shell_json
@@ -47,7 +47,7 @@ def core_package(
     targets: Sequence[str] = (),
     mhz: float = DEFAULT_MHZ,
     name: str | None = None,
-    task: ExampleTask | None = None,
+    task: Task | None = None,
 ) -> Files:
     """Contents by file name of a core's package for a board; without a task the same on every machine.
 
@@ -89,7 +89,7 @@ def core_package(
 
 
 def settings_file(
-    spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str], name: str, task: ExampleTask | None = None
+    spec: CoreSpec, board: Board, mhz: float, targets: Sequence[str], name: str, task: Task | None = None
 ) -> str:
     """JSON of all settings of a package: packages of equal settings have equal files."""
     settings: dict[str, Any] = {
@@ -104,14 +104,14 @@ def settings_file(
 
 
 @cache
-def selftest_of(spec: CoreSpec, task: ExampleTask | None = None) -> SelfTest:
-    """Self-test of a core, with random data or with a task's network and samples.
+def selftest_of(spec: CoreSpec, task: Task | None = None) -> SelfTest:
+    """Self-test of a core, with random data or with a task's network and samples; with sentences it stays random.
 
     A `UserError` for a core without self-test, or with a task for a core that cannot read the samples.
     """
     if (make := spec.part("boards", "selftest", "selftest")) is None:
         raise UserError(f"{spec.name} has no self-test")
-    if task is None:
+    if task is None or isinstance(task, SentenceTask):
         return make(spec)  # type: ignore[no-any-return]
     if not isinstance(spec, NetworkCoreSpec):
         raise UserError(f"{spec.name} has no network: leave --data out")
@@ -127,7 +127,7 @@ class Package:
     emitted: Emitted
     board: Board
     mhz: float
-    task: ExampleTask | None
+    task: Task | None
 
     @property
     def test(self) -> SelfTest:
@@ -370,7 +370,8 @@ def _readme(package: Package, targets: Sequence[str], files: Files, memories: Se
     lines = [f"# {core} for the {board.name}", "", f"{spec.summary[0].upper()}{spec.summary[1:]}.", ""]
     lines += [f"Signature 0x{spec.signature:08X}; its parameters are in `spec.json`.", ""]
     random = _RANDOM if isinstance(spec, NetworkCoreSpec) else _DRAWN
-    lines += [_GIVEN.replace("DATA", task.name) if task else random, ""]
+    given = _SENTENCES if isinstance(task, SentenceTask) else _GIVEN
+    lines += [given.replace("DATA", task.name) if task else random, ""]
     lines += [f"`sha256sum --check {MANIFEST}` tells which files are no longer as fabtune wrote them.", ""]
     lines += ["| folder | |", "|---|---|"]
     lines += [f"| `{name}/` | {meaning} |" for name, meaning in meanings.items() if name in folders]
@@ -387,6 +388,7 @@ def _readme(package: Package, targets: Sequence[str], files: Files, memories: Se
 
 _RANDOM = "The self-test's weights and samples are random; `--weights` and `--data` of `fabtune package` give others."
 _DRAWN = "The self-test's networks and samples are random: the core is generated for no network."
+_SENTENCES = "The self-test's networks and samples are random; the example has your model, and the sentences of DATA."
 _GIVEN = "The self-test has your weights, and the first samples of DATA, at most six."
 
 

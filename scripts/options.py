@@ -203,6 +203,22 @@ sample_options = together(
     option("--seed", type=SEED, default=0, show_default=True, help="Seed of all random numbers."),
 )
 """Samples of a core's self-test; see `scripts.packaging.own_task`."""
+shots = option("--shots", type=click.IntRange(1), default=16, show_default=True, help="Sentences a class.")
+transformer_options = together(
+    option("--prompt", metavar="label-words|sentences", help="By default label words where the model has such a head."),
+    option("--base", metavar="nf4|18-bit", help="Frozen matrices in integers, by default nf4."),
+    option("--from-layer", type=click.IntRange(0), help="First layer that is tuned, from 0; what is below is cached."),
+    option("--tune", "tuned", metavar="all|norms", help="Tensors of these layers: all, or norms and biases alone."),
+)
+"""Head, base and tuned tensors of a transformer on text."""
+sentence_options = together(
+    shots,
+    transformer_options,
+    option("--delta", type=FILE, help="Begin with the updates of a run: the --delta of `tune`, sensitive weights too."),
+)
+"""Sentences and tuned tensors of the jobs of a core that runs transformers; see `scripts.packaging.own_sentences`."""
+OF_TRANSFORMERS = ("shots", "prompt", "base", "from_layer", "tuned", "delta")
+"""Parameters of `sentence_options`."""
 task_options = together(
     sample_options,
     option("--epochs", type=EPOCHS, help="Epochs of tuning, where the core counts them; by default as `tune`."),

@@ -13,20 +13,23 @@ from ..selftest.c_source import assembler_source
 from .c_source import header
 from .digits import KNOWN, digits_for
 from .job import Example
+from .sentence_task import SentenceTask
 from .task import MOST_MEMORY, ExampleTask
 
+Task = ExampleTask | SentenceTask
+"""What a user gives for the jobs of a core: a network of layers and samples, or a transformer and sentences."""
 SYSTEMS = ("linux", "baremetal")
 _DRIVER = Path(__file__).parents[1] / "driver"
 
 
 @cache
-def example_of(spec: CoreSpec, task: ExampleTask | None = None) -> Example | None:
+def example_of(spec: CoreSpec, task: Task | None = None) -> Example | None:
     """Make the example of a core; None if unsupported, without room, or for another network without a task.
 
     Parameters
     ----------
     spec : CoreSpec
-    task : ExampleTask, optional
+    task : ExampleTask or SentenceTask, optional
         The user's network and samples; by default digits, for the networks in `KNOWN`. A core without a fixed network
         has its own.
 
@@ -35,6 +38,8 @@ def example_of(spec: CoreSpec, task: ExampleTask | None = None) -> Example | Non
     UserError
         If the core cannot run the task, or its memory exceeds `MOST_MEMORY`.
     """
+    if isinstance(task, SentenceTask):
+        return _in_memory(_of_sentences(spec, task), task)
     make = spec.part("boards", "example", "example")
     if make is None or not isinstance(spec, NetworkCoreSpec):
         if task:
@@ -46,7 +51,18 @@ def example_of(spec: CoreSpec, task: ExampleTask | None = None) -> Example | Non
             return None
         task = digits_for(spec.network)
     task.check(spec)
+    return _in_memory(make(spec, task), task)
+
+
+def _of_sentences(spec: CoreSpec, task: SentenceTask) -> Example:
+    if (make := spec.part("boards", "sentence_example", "sentence_example")) is None:
+        raise UserError(f"{spec.name} runs no transformer: {task.name} is a task of text")
     example: Example = make(spec, task)
+    return example
+
+
+def _in_memory(example: Example, task: Task) -> Example:
+    """The example, unless its memory exceeds `MOST_MEMORY`."""
     if example.memory.end > MOST_MEMORY:
         raise UserError(
             f"{task.name}: the job takes {example.memory.end:,} bytes of shared memory, more than {MOST_MEMORY:,}: "

@@ -13,6 +13,7 @@ from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import Region
 from ...golden.cores.zeroth_order.golden_core import GoldenZerothOrder
 from ...golden.datasets.dataset import Samples
+from ...golden.fixed import Integers
 from ...golden.train.zo.schedule import Schedule
 from ...golden.zo.deltas import PerturbationTable
 from ...golden.zo.memory_layout import StepOrder, ZerothOrderLayout
@@ -41,6 +42,7 @@ def zeroth_order_example(
     program: Path,
     seed: int = 0,
     position: int = 0,
+    rows: Integers | None = None,
     numbers: Mapping[str, int] = MappingProxyType({}),
     inference: Mapping[str, int] = MappingProxyType({}),
 ) -> Example:
@@ -69,6 +71,8 @@ def zeroth_order_example(
         Seed of the order.
     position : int
         Position of the first perturbation.
+    rows : array of int, (rows, n), optional
+        Deltas to load after the network.
     numbers, inference : mapping of str to int
         Further settings of the load, and of an inference; none is an address.
     """
@@ -87,13 +91,15 @@ def zeroth_order_example(
     at["state"] = script.place(layout.state(position))
     at |= {f"test_{one.register}": script.place(one, f"test_{one.register}") for one in regions(test)}
     at["test_order"] = script.place(layout.order(passes, INFERRED), "test_order")
+    if rows is not None:
+        at["deltas"] = script.place(layout.deltas(rows))
     script.place(Region.containing("labels", test.labels.astype(np.uint8)))
     at["records"] = script.place(layout.records(steps, batch))
     at["logits"] = script.place(layout.logits(len(test)))
     at["tuned"] = script.place(layout.deltas(), "tuned")
 
     def given(kind: str, *others: str) -> dict[str, int]:
-        names = [name for name in ("samples", "index", "order") if f"{kind}_{name}" in at]
+        names = [name for name in ("samples", "index", "order", "cache") if f"{kind}_{name}" in at]
         weights = {name: load[name] for name in ("weights",) if name in load}
         return weights | {name: at[f"{kind}_{name}"] for name in names} | {name: at[name] for name in others}
 
@@ -105,16 +111,30 @@ def zeroth_order_example(
         return correct(layout.logits_of(logits), test.labels)
 
     script.play("load the network", commands["LOAD"], load | dict(numbers))
+    if rows is not None:
+        script.play("load deltas", commands["LOAD_DELTAS"], {"deltas": at["deltas"]})
     before, registers = inferred("infer"), core.step_registers(common)
     train = given("tune", "state", "records")
     train |= {"sample_count": len(tune), "steps": steps, "batch": batch}
     train |= {"position": position, **registers}
+    cached = _cached(script, layout, len(tune), given("tune")) if registers.get("cached") else {}
     script.play("tune", commands["TRAIN"], train, {"records": "records"}, trains=True, counters=counters)
     after = inferred("infer again")
     script.play("save deltas", commands["SAVE_DELTAS"], {"deltas": at["tuned"]}, {"deltas": "deltas"})
 
-    settings = {**numbers, "tune_count": len(tune), "tune_steps": steps, "tune_batch": batch}
+    settings = {**numbers, **cached, "tune_count": len(tune), "tune_steps": steps, "tune_batch": batch}
     settings |= {"test_count": len(test), "test_steps": len(passes), "test_batch": INFERRED}
     settings |= {"position": position} | {name: registers[name] for name in ("eps_shift", "shift", "gap")}
     how = f"{steps} steps on {len(tune)} samples, batches of {batch}, rate {rate:g}"
     return Example(data, script.test, before, after, layout.logit_beats * BEAT // 4, settings, how, program)
+
+
+def _cached(script: PlayedSelfTest, layout: ZerothOrderLayout, count: int, settings: dict[str, int]) -> dict[str, int]:
+    """Play the command that fills the forward cache for all samples; numbers for the program."""
+    numbers = np.arange(count)
+    parts = np.split(numbers, range(INFERRED, count, INFERRED))
+    orders = [StepOrder(part, np.zeros_like(part), 0) for part in parts]
+    place = script.place(layout.order(orders, INFERRED), "cache_order")
+    settings = settings | {"order": place, "sample_count": count, "steps": len(parts), "batch": INFERRED}
+    script.play("fill the cache", script.test.spec.registers.commands["CACHE"], settings)
+    return {"cache_steps": len(parts), "cache_batch": INFERRED}

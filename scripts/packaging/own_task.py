@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from ...boards.example.job import Example
+from ...boards.example.package import Task
 from ...boards.example.task import ExampleTask
 from ...golden.block import Spec
 from ...golden.cores.network_core import NetworkCoreSpec
@@ -22,15 +23,17 @@ from ...golden.importers.user_module import holds_network
 from ...golden.models.text import NETWORKS
 from ...golden.settings import build
 from ...golden.train.conversion import Converter
-from ..options import kind_of, refuse_options, spec_of
+from ...golden.train.text.tasks import is_text
+from ..options import OF_TRANSFORMERS, given, kind_of, refuse_options, spec_of
 from ..own_network import OwnNetwork, check_samples, core_spec
 from ..start import default_drift
+from .own_sentences import spec_and_sentences, takes_sentences
 
-_OF_DATA = ("data_dir", "drift", "scale", "epochs", "steps", "batch", "rate", "seed")
+_OF_DATA = ("data_dir", "drift", "scale", "epochs", "steps", "batch", "rate", "seed", *OF_TRANSFORMERS)
 """Options without meaning if no samples are given."""
 
 
-def spec_and_task(options: Mapping[str, Any]) -> tuple[Spec, ExampleTask | None]:
+def spec_and_task(options: Mapping[str, Any]) -> tuple[Spec, Task | None]:
     """Spec of a block, and the task of its jobs if samples are given.
 
     ``options`` are those of `block`, and `sample_options` or `task_options`, by name; see `spec_of`. A `UserError`
@@ -38,14 +41,20 @@ def spec_and_task(options: Mapping[str, Any]) -> tuple[Spec, ExampleTask | None]
     """
     block, settings, preset = (options[name] for name in ("block", "settings", "preset"))
     model, weights, shape, data = (options[name] for name in ("model", "weights", "shape", "data"))
+    kind = kind_of(block)
+    if takes_sentences(kind) and (data or model):
+        return spec_and_sentences(options)
     if data is None:
         refuse_options((name for name in _OF_DATA if name in options), "no --data")
         if weights:
             raise UserError("--weights without --data: the jobs need samples, give --data npz:FILE, or no weights")
         return spec_of(block, settings, preset, model, shape=shape), None
-    kind = kind_of(block)
     if not issubclass(kind, NetworkCoreSpec):
         raise UserError(f"{block} has no network: leave --data out")
+    if is_text(data):
+        raise UserError(f"--data {data} is a task of text, and {block} runs a network of layers: give npz:FILE")
+    if flag := given(name for name in OF_TRANSFORMERS if name in options):
+        raise UserError(f"{flag} belongs to a text task")
     name = model
     if not model:
         preset_spec = build(kind, settings, preset)
@@ -84,8 +93,11 @@ def job_facts(example: Example | None) -> dict[str, Any]:
     """Facts for ``--json`` about the job of a package: the user's samples, or a random self-test."""
     if example is None:
         return {"selftest": "random"}
+    own = example.data.name
+    of_network = isinstance(example.spec, NetworkCoreSpec)
+    facts: dict[str, Any] = {"selftest": own} if of_network else {"selftest": "random", "example": own}
     regions = {name: region.size for name, region in example.memory.regions.items()}
-    facts = {"selftest": example.data.name, "tuning": example.how, "tested": example.tested}
+    facts |= {"tuning": example.how, "tested": example.tested}
     facts |= {f"accuracy_{name}": getattr(example, name) / example.tested for name in ("before", "after")}
     return facts | {"memory": {"regions": regions, "together": example.memory.end}}
 
@@ -97,8 +109,11 @@ def job_lines(facts: Mapping[str, Any], of_network: bool = True) -> list[str]:
         return [f"the self-test is random{remedy}"]
     before, after = (100 * facts[f"accuracy_{when}"] for when in ("before", "after"))
     regions = ", ".join(f"{name} {size:,}" for name, size in facts["memory"]["regions"].items())
+    selftest = f"the self-test has the first samples of {facts['selftest']}, at most six"
+    if "example" in facts:
+        selftest = f"the self-test is random; the example has the sentences of {facts['example']}"
     return [
         f"golden: {before:.1f}% of {facts['tested']} right before, {after:.1f}% after; {facts['tuning']}",
-        f"the self-test has the first samples of {facts['selftest']}, at most six",
+        selftest,
         f"shared memory: {facts['memory']['together']:,} bytes: {regions}",
     ]

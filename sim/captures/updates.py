@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ...boards.example.task import ExampleTask
+from ...boards.example.package import Task
 from ...boards.packaging import selftest_of
 from ...golden.axi.bus import BEAT
 from ...golden.axi.regions import Bytes
@@ -42,7 +42,7 @@ class CapturedUpdate:
     complete: bool = False
 
 
-def golden_updates(spec: CoreSpec, task: ExampleTask | None = None) -> list[GoldenUpdate]:
+def golden_updates(spec: CoreSpec, task: Task | None = None) -> list[GoldenUpdate]:
     """Batches or steps of a core's self-test, on random samples or on a task's, in order."""
     updates = []
     for number, stage in enumerate(selftest_of(spec, task).stages, 1):
@@ -138,7 +138,7 @@ def compare_capture(
     path: Path,
     skip: int = 0,
     drop: int = 0,
-    task: ExampleTask | None = None,
+    task: Task | None = None,
     radices: Mapping[str, str] | None = None,
 ) -> CaptureComparison:
     """Compare a logic analyser's CSV with a core's self-test; see `read_updates` and `compare_updates`."""

@@ -14,6 +14,8 @@ from .digits_transformer import DigitsTransformer
 
 STEPS, BATCH, RATE = 60, 20, 3e-5
 """Few steps, as golden computes them in seconds; with more steps the accuracy rises further."""
+COUNTERS = ("saturations", "offsets_clipped", "coefficients_clipped", "steps_done")
+"""Counters of the training that are compared."""
 PROGRAM = Path(__file__).with_name("example.c")
 """C source of the core's commands."""
 
@@ -45,6 +47,6 @@ def example(spec: ZostreamSpec) -> Example | None:
         steps=STEPS,
         batch=BATCH,
         rate=RATE,
-        counters=("saturations", "offsets_clipped", "coefficients_clipped", "steps_done"),
+        counters=COUNTERS,
         program=PROGRAM,
     )

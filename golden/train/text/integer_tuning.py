@@ -15,7 +15,7 @@ from torch import Tensor
 from ...errors import UserError
 from ...fixed import Integers
 from ...models.checkpoint import load_state
-from ...stream.frozen_base import BaseKind
+from ...stream.frozen_base import BaseKind, FrozenBase
 from ...stream.transformer_model import TransformerModel
 from ...stream.words import TensorName
 from ...transformer.float_model import last_float
@@ -102,31 +102,61 @@ class SentenceTuning(TransformerTuning):
         return in_file(self.sentences, self.model, tuned, state)
 
     def delta(self, run: Mapping[str, str] = MappingProxyType({})) -> Delta:
-        """Sum of the updates so far, with the head's prompts, or template and label words."""
-        wording = self.sentences.wording
-        template = {} if wording is None else {"template": wording.template}
-        return super().delta({**run, "prompts": json.dumps(self.sentences.prompts), **template})
+        """Sum of the updates so far, with `head_metadata`."""
+        return super().delta({**run, **head_metadata(self.sentences)})
 
 
-def prompts_of(delta: Delta) -> tuple[str, ...]:
-    """Prompts of a delta of `SentenceTuning`.
+def head_metadata(sentences: SentenceModel) -> dict[str, str]:
+    """Prompts of the head, or template and label words; and formats of large activations, if any."""
+    wording = sentences.wording
+    template = {} if wording is None else {"template": wording.template}
+    formats = {str(number): str(form) for number, form in sorted(sentences.activations.items())}
+    activations = {"activations": json.dumps(formats)} if formats else {}
+    return {"prompts": json.dumps(sentences.prompts), **template, **activations}
+
+
+def head_of(metadata: Mapping[str, str]) -> tuple[tuple[str, ...], Wording | None]:
+    """Prompts or label words, and the wording of label words, from `head_metadata`.
 
     Raises
     ------
     UserError
-        If the delta names no prompts.
+        If the metadata name no prompts.
     """
     try:
-        prompts = json.loads(delta.run["prompts"])
+        prompts = json.loads(metadata["prompts"])
         assert all(isinstance(prompt, str) for prompt in prompts)
-        return tuple(prompts)
     except (KeyError, ValueError, TypeError, AssertionError, RecursionError):
         raise UserError("this delta names no prompts: it is none of a sentence classifier's") from None
+    return tuple(prompts), Wording(metadata["template"], tuple(prompts)) if "template" in metadata else None
+
+
+def prompts_of(delta: Delta) -> tuple[str, ...]:
+    """Prompts of a delta of `SentenceTuning`, see `head_of`."""
+    return head_of(delta.run)[0]
 
 
 def wording_of(delta: Delta) -> Wording | None:
     """Template and label words of a delta of `SentenceTuning`; None for a delta of prompts."""
-    return Wording(delta.run["template"], prompts_of(delta)) if "template" in delta.run else None
+    return head_of(delta.run)[1]
+
+
+def base_of(sentences: SentenceModel, delta: Delta) -> FrozenBase:
+    """Integers of all tensors, in the form of a delta's base.
+
+    Raises
+    ------
+    UserError
+        If the delta is of a network of layers, or of another model.
+    """
+    if not isinstance(delta.order, TileOrder):
+        raise UserError("this delta is none of a transformer's tiles: give --weights, the tensors that it started from")
+    numbers = {name: number for number, name in sentences.names.items()}
+    if missing := [name for name, _ in delta.parameters if name not in numbers]:
+        raise UserError(f"this is another model: {sentences.network.name} has no {missing[0]}, which the delta changes")
+    sensitive = {numbers[name]: places for name, places in delta.order.places.items()}
+    base: BaseKind = "nf4" if delta.order.base == "nf4" else "18-bit"
+    return sentences.base(base, sensitive)
 
 
 def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tensor]) -> dict[str, NDArray[Any]]:
@@ -141,14 +171,7 @@ def with_tuned(sentences: SentenceModel, delta: Delta, state: Mapping[str, Tenso
     UserError
         If the delta is of another model, base or order.
     """
-    if not isinstance(delta.order, TileOrder):
-        raise UserError("this delta is none of a transformer's tiles: give --weights, the tensors that it started from")
-    numbers = {name: number for number, name in sentences.names.items()}
-    if missing := [name for name, _ in delta.parameters if name not in numbers]:
-        raise UserError(f"this is another model: {sentences.network.name} has no {missing[0]}, which the delta changes")
-    sensitive = {numbers[name]: places for name, places in delta.order.places.items()}
-    base: BaseKind = "nf4" if delta.order.base == "nf4" else "18-bit"
-    model = sentences.on_base(sentences.base(base, sensitive))
+    model = sentences.on_base(base_of(sentences, delta))
     tuned = with_delta(model, delta, sentences.names)
     before = {
         name: (tensor.float() if tensor.is_floating_point() else tensor).numpy() for name, tensor in state.items()

@@ -251,7 +251,14 @@ def base_error(
 
 
 def with_delta(model: TransformerModel, delta: Delta, names: Mapping[TensorName, str]) -> dict[TensorName, Integers]:
-    """Parameters of a transformer with the updates of a delta, in the format of the products.
+    """Parameters of a transformer with the updates of a delta, in the format of the products; see `delta_job`."""
+    return tuned_parameters(*delta_job(model, delta, names))
+
+
+def delta_job(
+    model: TransformerModel, delta: Delta, names: Mapping[TensorName, str]
+) -> tuple[TransformerModel, ZerothOrderJob]:
+    """Model and job of a delta's run, with the updates of the delta.
 
     `model` is the base; tuned tensors, tiles and the period of words are the delta's. `names` are the tensors' names.
 
@@ -282,7 +289,7 @@ def with_delta(model: TransformerModel, delta: Delta, names: Mapping[TensorName,
         raise UserError(f"the delta's tensors are in another order, or of other shapes, than {expected}")
     total = delta.total.astype(np.int64)
     settings = step_settings(ZoSettings(eps=LARGEST_EPS, split=Split(order.cut)))
-    return tuned_parameters(tuned_model, ZerothOrderJob(tuned_model, delta.source.spec, settings, deltas=total))
+    return tuned_model, ZerothOrderJob(tuned_model, delta.source.spec, settings, deltas=total)
 
 
 def tuned_parameters(model: TransformerModel, job: ZerothOrderJob) -> dict[TensorName, Integers]:

@@ -9,12 +9,16 @@ import click
 
 from ....golden.errors import UserError
 from ...display import show_files
-from ...options import PATH, SectionedCommand, as_json, block, option, section, task_options
+from ...options import PATH, SectionedCommand, as_json, block, option, section, sentence_options, task_options
 
 
 @click.command(cls=SectionedCommand, short_help="Write what a core reads in memory, of your network and samples.")
 @section("Core", block())
 @section("Samples and tuning", task_options)
+@section(
+    "Sentences, for a core of transformers: --data csv:FOLDER or as `tune`, --model FOLDER or FILE.gguf",
+    sentence_options,
+)
 @section(
     "Output",
     option("--output", "-o", type=PATH, required=True, help="Folder to write."),

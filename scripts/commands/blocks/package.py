@@ -11,7 +11,17 @@ import click
 from ....boards.board import DEFAULT_MHZ
 from ....golden.errors import UserError
 from ...display import show_files
-from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option, section, task_options
+from ...options import (
+    NAME_HELP,
+    PATH,
+    SectionedCommand,
+    as_json,
+    block,
+    option,
+    section,
+    sentence_options,
+    task_options,
+)
 
 
 @click.command(cls=SectionedCommand, short_help="Write a core as an IP, with scripts and drivers for a board.")
@@ -19,6 +29,10 @@ from ...options import NAME_HELP, PATH, SectionedCommand, as_json, block, option
 @section(
     "Samples, of which self-test and example are; they are random, and digits, without",
     task_options,
+)
+@section(
+    "Sentences, for a core of transformers: --data csv:FOLDER or as `tune`, --model FOLDER or FILE.gguf",
+    sentence_options,
 )
 @section(
     "Board",
@@ -77,7 +91,8 @@ def command(
         raise UserError(
             f"{spec.name} is a block without registers: `fabtune emit {spec.name} --board {board}` writes it"
         )
-    changed = options["settings"] or options["model"] or task
+    own_network = (options["model"] or task) and isinstance(spec, NetworkCoreSpec)
+    changed = options["settings"] or own_network  # a core of programs is the same for every network
     mhz, top = target.processor_clock.rate(mhz), design_name(spec, name, None if changed else options["preset"])
     spec = replace(spec, monitor=spec.monitor or debug)
     folder = OutputFolder(output or Path("build/packages") / f"{spec.name}-{board}", force, default=output is None)

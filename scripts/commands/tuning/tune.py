@@ -22,7 +22,9 @@ from ...options import (
     refuse_options,
     refuse_other_methods,
     section,
+    shots,
     start,
+    transformer_options,
 )
 
 if TYPE_CHECKING:
@@ -125,12 +127,9 @@ SPARSE = ("sparse-zo",)
 )
 @section(
     "Zeroth order on text: --data sst-2, sst-5, trec, rte, mnli or csv:FOLDER, --model FOLDER or FILE.gguf",
-    option("--shots", type=click.IntRange(1), default=16, show_default=True, help="Sentences a class."),
+    shots,
     option("--precision", default="float32", show_default=True, metavar="float32|bfloat16", help="Of --engine float."),
-    option("--prompt", metavar="label-words|sentences", help="By default label words where the model has such a head."),
-    option("--base", metavar="nf4|18-bit", help="Frozen matrices in integers, by default nf4."),
-    option("--from-layer", type=click.IntRange(0), help="First layer that is tuned, from 0; what is below is cached."),
-    option("--tune", "tuned", metavar="all|norms", help="Tensors of these layers: all, or norms and biases alone."),
+    transformer_options,
     option("--cache", metavar="exact|nf4", help="What is kept below --from-layer, by default exact."),
     methods=ZEROTH_ORDER,
 )
