@@ -8,7 +8,7 @@ from typing import Any
 from .synthesis_passes import bits_of
 
 ADD_SUB = "add_sub"
-"""Pass: merge a multiplexed sum and difference, or value and negation, into one ``$alu``."""
+"""Pass: merge a sum, a difference and their multiplexer into one ``$alu``; also a value and its negation."""
 COMPARATORS = "comparators"
 """Pass with two numbers: map magnitude comparisons to LUTs and carry chains.
 
@@ -182,7 +182,7 @@ def _compare(
         side.extend_u0(width, signed)
     bits = [(left.extract(index, 1), right.extract(index, 1)) for index in range(width)]
     constant = [next((index for index in range(width) if bits[index][side].is_fully_const()), width) for side in (0, 1)]
-    luts: list[tuple[Any, Any]] = []  # per LUT: bits are equal, left bits are greater
+    luts: list[tuple[Any, Any]] = []  # for each LUT two flags: equal, left greater
     space = 0
     for index in reversed(range(width)):
         cost = sum(lowest > index for lowest in constant)
@@ -238,7 +238,7 @@ def _plain_operands(design: Any, _: list[str]) -> None:
 
 
 _WITHOUT_RESET = {"$dff": "$dff", "$dffe": "$dffe", "$sdff": "$dff", "$sdffce": "$dffe"}
-"""Register types, and the type after the reset becomes a multiplexer at the input, with unchanged priority."""
+"""Type of a register once its reset is a multiplexer at the input, by the type before; priorities stay."""
 
 
 def _whole_operands(design: Any, _: list[str]) -> None:

@@ -26,7 +26,7 @@ UNUSED_BITS = "unused_bits"
 Examples are lane padding, byte offsets of an address, identifiers, and results read in part.
 """
 UNUSED_PORTS = "unused_ports"
-"""Pass: remove ports of inner modules without readers, inputs inside or outputs outside, and the logic behind them."""
+"""Pass: remove ports of inner modules that have no reader, and the logic that drives only such ports."""
 
 _CLOCK_AND_RESET = ("clk", "rst")
 _PART = re.compile(r"(.*?) ?\[(\d+)(?::(\d+))?\]")
@@ -183,7 +183,7 @@ def _rename(module: Any, is_top: bool) -> dict[str, str]:
             renamed[name] = f"\\{add_name(assigned, whole)}"
             module.rename(objects[name], ys.IdString(renamed[name]))
     for wire in module.wires_.values():
-        wire.start_offset = 0  # would keep the offset within the split wire
+        wire.start_offset = 0  # else the wire keeps the offset that it had in the split wire
     if not is_top:
         _order_ports(module)
     module.fixup_ports()

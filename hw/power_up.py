@@ -7,17 +7,17 @@ import re
 PLUSARG = "fabtune_power_up"
 """Simulation argument: ``+fabtune_power_up=N`` is the seed of power-up contents; 0 gives zeros."""
 DEFAULT_SEED = 1
-"""Seed without the argument."""
+"""Seed of a simulation without the argument."""
 _HEADER = f"""\
 // In simulation, RAMs and registers without reset begin with random contents, as no result may depend on them.
 // The argument +{PLUSARG}=N is the seed, {DEFAULT_SEED} without it; 0 gives zeros. Synthesis sees none of it.
 """
-"""Comment at the head of a file."""
+"""Comment at the beginning of a file with this code."""
 
 _DRAWN = 32
-"""Bits of a draw, the generator's state."""
+"""Number of bits in a draw, the generator's whole state."""
 _AT_ONCE = 2048
-"""Most draws of a call: Verilator copies the task per call, and all tools accept vectors of 2**16 bits."""
+"""Maximum number of draws in a call: Verilator copies the task for each call; all tools accept vectors of 2**16 bits."""
 _RAM = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];$", re.MULTILINE)
 _REGISTER = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) ?;$", re.MULTILINE)
 _CLOCKED = re.compile(r"^ {4,}(?:if .*\) |else )?(\S+?) *(?:\[[^]]*\] *)?<= ", re.MULTILINE)

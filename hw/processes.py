@@ -22,7 +22,7 @@ GRACE = 2.0
 _running: set[subprocess.Popen[str]] = set()
 _stopped: BaseException | None = None
 _uninterrupted = False
-"""The main thread is in `uninterrupted`."""
+"""True while the main thread is in `uninterrupted`."""
 
 
 def run(

@@ -53,7 +53,7 @@ def names_from_source() -> AbstractContextManager[None]:
 
 def _name_at(frame: FrameType) -> str | None:
     """Name of the variable to which the current call of a frame is assigned."""
-    instruction = frame.f_lasti // 2  # of two bytes each
+    instruction = frame.f_lasti // 2  # instructions have two bytes
     first, last, column, end = next(itertools.islice(frame.f_code.co_positions(), instruction, None))
     return _names_of(frame.f_code.co_filename).get((first, column, last, end))
 

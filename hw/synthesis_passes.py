@@ -7,25 +7,25 @@ from pathlib import Path
 from typing import Any
 
 INITIAL_VALUES = "initial_values"
-"""Pass: keep initial values of registers only, and the last if a bit has several, such as a loop counter's.
+"""Pass: keep initial values of registers only; if a bit has several, as a loop counter has, keep the last.
 
 Yosys stops at conflicting values, and turns a net with an initial value and a driver into a constant.
 """
 OPTIMISE = "optimise"
-"""Pass: ``opt``, or ``opt -full``, with fewer iterations: it ends once every pass has seen the last change.
+"""Pass: ``opt``, or ``opt -full``, with fewer iterations: it ends when every pass has run after the last change.
 
 ``opt`` itself repeats whole rounds until a round changes nothing. ``opt_dff`` repeats until it finds no more, as it
 propagates a constant by one register of a chain at a time.
 """
 SEPARATE_MEMORIES = "separate_memories"
-"""Pass: move each memory with a context-free mapping into a separate module; ``flatten`` undoes it.
+"""Pass: move each memory whose mapping does not depend on other logic into a module of its own; ``flatten`` undoes it.
 
 ``memory_libmap`` traverses the whole module per memory, to prove that a read and a write exclude each other and can
 share a port. The proof is superfluous without writes, and impossible if a port always reads or no read uses a write's
 address.
 """
 SMALL_MEMORIES = "small_memories"
-"""Pass with a number: set the attribute ``fabtune_small`` on memories of fewer bits."""
+"""Pass with a number: set the attribute ``fabtune_small`` on memories with fewer bits than the number."""
 
 
 def bits_of(signal: Any) -> tuple[Any, ...]:
@@ -136,7 +136,7 @@ def _initial_values(design: Any, _: list[str]) -> None:
         initial = _initial_processes(design, module, driven)
         names = {process.name.str() for process in initial}
         settled = driven | _given([item for item in module.processes.values() if item.name.str() not in names])
-        for process in initial:  # in reverse source order
+        for process in initial:  # Yosys lists them in reverse source order
             for rule in process.syncs:
                 actions = []
                 for target, value in reversed(rule.actions):

@@ -105,7 +105,7 @@ class AxiRead(wiring.Component):
         m.d.comb += [
             self.bus.r.ready.eq(1),
             outstanding.o.ready.eq(arrived & beat.last),
-            beats.i.valid.eq(arrived),  # even once stopped: space is reserved
+            beats.i.valid.eq(arrived),  # also after a stop, as space is reserved
             beats.i.payload.data.eq(beat.data),
             beats.i.payload.last.eq(beat.last & answered.last),
         ]

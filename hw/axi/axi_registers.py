@@ -47,7 +47,7 @@ class AxiRegisters(wiring.Component):
     """
 
     LATENCY = 2
-    """Cycles from a write's second half, or a read's address, to its answer."""
+    """Cycles to the response: of a write from the later of address and data, of a read from the address."""
 
     def __init__(self, spec: AxiRegistersSpec) -> None:
         self.spec, self.map = spec, spec.map
@@ -148,7 +148,7 @@ class AxiRegisters(wiring.Component):
         words: list[Value] = [Const(0, _WORD)] * (1 << len(word))
         for item in self.map:
             words[item.offset >> 2] = self._shown(item)
-        with m.If(~bus.r.valid):  # also before `asked`, so that the multiplexer needs no enable
+        with m.If(~bus.r.valid):  # not only with `asked`, so that the multiplexer needs no enable
             m.d.sync += bus.r.payload.data.eq(Array(words)[word])
             with m.Switch(word):
                 with m.Case(*(item.offset >> 2 for item in self.map)):

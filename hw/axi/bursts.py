@@ -89,8 +89,8 @@ class BurstSplitter(wiring.Component):
         bits, beat_bits, burst = self.length_bits, self.beat_bits, self.o.payload
         valid = Signal()
         beat_address = Signal(self._address - beat_bits, reset_less=True)
-        remaining = Signal(self._count, reset_less=True)  # remaining beats, less one
-        to_boundary = ~beat_address[:bits]  # beats up to the next multiple of the longest burst, less one
+        remaining = Signal(self._count, reset_less=True)  # beats left, minus 1
+        to_boundary = ~beat_address[:bits]  # beats up to the next multiple of the longest burst, minus 1
         more, step = Signal(), Signal()
         m.d.comb += [
             more.eq(remaining > to_boundary),

@@ -130,7 +130,7 @@ class BusPin(TopPin):
 
 
 ADDRESS_PINS = 64
-"""Pins of a byte address at a memory port: Vitis requires 64, however many bits count."""
+"""Number of address pins at a memory port: Vitis requires 64, even if fewer bits are used."""
 _NAMES = {"address": "addr", "length": "len", "strobe": "strb", "response": "resp"}
 """Abbreviations of AXI for the names of fields."""
 

@@ -13,7 +13,7 @@ from .axi_read import beats_read
 from .bursts import command
 
 _FIFO_DEPTH = 8
-"""Beats read or in the memory's registers, and not yet accepted."""
+"""Maximum number of beats that are read and not yet accepted."""
 _LOW = (BEAT - 1).bit_length()
 """Address bits within a beat."""
 
@@ -39,9 +39,9 @@ class CacheRam(wiring.Component):
     """
 
     LATENCY = 4
-    """Cycles from a read address to its word: the read register, and registers to spread along an UltraRAM cascade."""
+    """Cycles from a read address to its word: a read register, and registers for synthesis to put in an UltraRAM cascade."""
     READ_LATENCY = LATENCY + 3
-    """Cycles from a read command to its first beat: one register before the memory, two in the FIFO."""
+    """Cycles from a read command to its first beat: memory, one register before it, two in the FIFO."""
 
     def __init__(self, beats: int, address: int = ADDRESS_BITS) -> None:
         self.beats = beats

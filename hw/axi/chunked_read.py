@@ -6,7 +6,7 @@ from ...golden.axi.bus import BEAT_COUNT_BITS
 from .memory_port import beat_number, byte_address
 
 CHUNK = 1 << (BEAT_COUNT_BITS - 1)
-"""Beats of a command, if an image takes several commands."""
+"""Number of beats in each command but the last, if an image takes several commands."""
 
 
 class ChunkedRead:

@@ -15,7 +15,7 @@ from .bursts import command
 BEATS = stream.Signature(8 * BEAT)
 """Stream of beats of 128 bits."""
 OFFSET_BITS = exact_log2(BEAT)
-"""Low bits of a byte address, 0 for a beat's address."""
+"""Number of low bits of a byte address that are 0 at the start of a beat."""
 
 
 def byte_address(beat: Value) -> Value:

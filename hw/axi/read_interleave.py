@@ -11,7 +11,7 @@ from ..probe import probe
 from .memory_port import ReadPort
 
 OUTSTANDING = 32
-"""Reads with outstanding beats, at most."""
+"""Maximum number of reads with outstanding beats in the FIFO."""
 
 
 class ReadInterleave(wiring.Component):

@@ -14,7 +14,7 @@ from ..primitives.pipeline import Pipeline
 from ..primitives.ram import ram
 
 _LOW = 17
-"""Low bits of a threshold for the first DSP: its narrow operand without the sign."""
+"""Number of low bits of a threshold's constant that the first DSP multiplies: its narrow operand without the sign."""
 
 
 class Nf4Quant(wiring.Component):

@@ -9,7 +9,7 @@ from amaranth.hdl import Const, Elaboratable, Fragment, Module, Signal, Value
 from amaranth.hdl._xfrm import LHSMaskCollector
 
 LOADS = 2000
-"""Most loads of a reset register."""
+"""Maximum number of loads of a reset register."""
 KEPT = {"keep": "true"}
 """Attribute that stops synthesis from merging a register with an equal register."""
 

@@ -8,9 +8,9 @@ from ...golden.fixed import Format
 from .rounding import RoundSaturate
 
 _BITS_A_STAGE = 2
-"""Shift bits per stage: a LUT selects one of four bits."""
+"""Number of shift bits in a stage, as a LUT selects one of four bits."""
 _BELOW = 2
-"""Bits below the number: the first dropped bit, and a sticky bit."""
+"""Number of bits kept below the result: the highest dropped bit, and a sticky bit."""
 
 
 def shift_left(value: Value, places: Value) -> Value:

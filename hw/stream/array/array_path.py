@@ -12,9 +12,9 @@ from .partial_sums import PartialSums
 from .tile_array import TileArray
 
 ORDERS = 4
-"""Tiles queued for weights ahead of their rows."""
+"""Queue depth of tiles whose weights come ahead of their rows."""
 _CHOICES = 4
-"""Copies of the operand select register, each for a slice of the lanes."""
+"""Number of copies of the operand select register; each serves a slice of the lanes."""
 
 
 class ArrayPath(wiring.Component):

@@ -37,7 +37,7 @@ from .engine_port import EnginePort
 from .unit_choice import Unit, UnitChoice, alike
 
 _WAITING = 2
-"""Queue depth before slow consumers, output register apart: reads of rows and keys, tiles, vectors."""
+"""Depth of queues before slow consumers, without the output register: reads of rows and keys, tiles, vectors."""
 
 
 class StreamEngine(wiring.Component):

@@ -13,7 +13,7 @@ from amaranth.hdl import Cat, Module, Shape, Signal, Value
 from ...primitives.registers import replicas
 
 _COLUMNS = 8
-"""Values of a word per copy of the select register, to limit fanout."""
+"""Number of values that a copy of the select register serves, to limit fanout."""
 
 
 class Unit(IntEnum):

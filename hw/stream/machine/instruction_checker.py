@@ -13,9 +13,9 @@ from ...primitives.pipeline import delayed
 from ...primitives.registers import register
 
 CHECKED = ("capacity", "words", "behind", "stream_beats", "beats")
-"""Header counts of a program used by the checks."""
+"""Counts in a program's header that the checks use."""
 _OPERANDS = ("base", "factor", "count", "limit", "applies")
-"""Operands of a check, selected per step."""
+"""Operands of a check, selected at each step."""
 
 
 class InstructionChecker(wiring.Component):

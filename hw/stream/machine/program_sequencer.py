@@ -21,7 +21,7 @@ _HEADER = data.StructLayout(
     | dict.fromkeys(("version", "lanes", "columns", "sums", "capacity", "operations"), 16)
     | dict.fromkeys(("features", "inputs", "words", "stream_beats", "beats", "rows", "wide_rows", "behind"), 32)
 )
-"""Header fields of a program, lowest first, as packed by `golden.stream.machine.program`."""
+"""Header fields of a program, lowest bits first, packed as in `golden.stream.machine.program`."""
 _FIELD_BEATS = -(-_HEADER.size // _BITS)
 
 

@@ -14,7 +14,7 @@ from ...ports import shape
 from .chunk_line import ChunkLine
 
 PER_BEAT = BEAT // 4
-"""Values of a beat, 4 bytes each."""
+"""Number of values in a beat, of 4 bytes each."""
 
 
 class RowLoader(wiring.Component):

@@ -12,7 +12,7 @@ from ..memory.chunk_line import ChunkLine
 from .attention_blocks import phase_layout, settings_layout
 
 _WORDS = 2
-"""Queue depth of `scales`, output register apart."""
+"""Queue depth of `scales`, without the output register."""
 
 
 class ContextPlaces(wiring.Component):

@@ -17,7 +17,7 @@ from ...primitives.registers import data_register
 from ...primitives.shifter import RoundingShifter
 
 _LACKING = 2 * SHIFT.maximum - Q6_12.fraction
-"""Bits by which sums of the most shifted formats fall short of 16 fraction bits."""
+"""Fraction bits that a sum lacks to 16, if both formats have the largest shift."""
 
 
 def place_layout(spec: AttentionSoftmaxSpec) -> data.StructLayout:

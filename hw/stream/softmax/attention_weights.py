@@ -17,7 +17,7 @@ from .attention_scores import place_layout
 
 _SIGNED = Format(POWER.integer + 1, POWER.fraction)
 _HALVINGS = 31
-"""Largest shift of a power; from 22 on the result is 0."""
+"""Largest right shift of a power of two; from 22 on the result is 0."""
 
 
 class AttentionWeights(wiring.Component):

@@ -16,9 +16,9 @@ from ...primitives.shifter import RoundingShifter
 from ...probe import probe
 
 _MEAN = Format(Q6_12.integer + CONTEXT_GUARD + 1, Q6_12.fraction)
-"""Up to twice the largest value, with guard bits."""
+"""Format of a quotient before the mantissa's product: up to twice the largest value, with guard bits."""
 _DROPPED = Q6_12.fraction + CONTEXT_GUARD + INVERSE.fraction - Q8_16.fraction
-"""Bits of a product rounded off at equal shifts."""
+"""Number of bits of a product to round off, if both shifts are equal."""
 
 
 class ContextScale(wiring.Component):

@@ -16,7 +16,7 @@ from ...probe import probe
 from .requantize import ROUNDED
 
 MOST_DROPPED = Q8_16.fraction + SHIFT.maximum
-"""Most bits rounded off: a product of unshifted factors."""
+"""Maximum number of bits to round off, for a product of unshifted factors."""
 
 
 class Elementwise(wiring.Component):

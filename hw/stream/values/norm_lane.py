@@ -18,7 +18,7 @@ _MOST_PLACES = 26 + PLACES_ADDED
 """Largest shift of a value's product, for the largest deviation."""
 _MOST_DROP = FACTOR_BITS + 1 + MOST_SHIFT
 _ALIGNED = Q8_16.width + FACTOR_BITS + 1
-"""Bits of a bias aligned to the product of value and factor."""
+"""Width of a bias that is aligned to the product of value and factor."""
 
 
 class NormLane(wiring.Component):

@@ -5,7 +5,7 @@ from typing import Any
 from amaranth.hdl import Module, Signal, Value
 
 _MOST = 7
-"""Most outstanding chunks: enough to cover the read latency."""
+"""Maximum number of outstanding chunks, enough to cover the read latency."""
 
 
 def operand_reads(m: Module, reads: Any, operands: Any, wants: Value, takes: Value) -> tuple[Value, Value, Signal]:

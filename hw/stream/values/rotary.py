@@ -15,7 +15,7 @@ from .rotation.head_turn import HeadTurn
 from .rotation.head_walk import HeadWalk
 
 ROWS = 4
-"""Tokens read and not yet written."""
+"""Queue depth of tokens that are read and not yet written."""
 
 
 class Rotary(wiring.Component):

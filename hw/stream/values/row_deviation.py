@@ -15,18 +15,18 @@ from .normalise import normalise, normalise_latency
 from .row_sums import SQUARES, SUM
 
 LIFT = (LARGEST_HIDDEN - 1).bit_length()
-"""Largest left shift that scales a row's sum to the most features."""
+"""Largest left shift of a row's sum: it scales the row to the maximum number of features."""
 _PART = 17
 """Bits of an unsigned operand in the narrow port of a DSP."""
 _DROPPED = 13
-"""Low bits of a lifted sum unused by the first quotient; 26 remain."""
+"""Number of low bits of a shifted sum that the first quotient does not use; it uses 26 bits."""
 _REST_BITS = 24
-"""Bits of the lifted remainder of the first quotient."""
+"""Width of the shifted remainder after the first quotient."""
 _SHARE_BITS = 24
 _ALIGNED = 2 * (_SHARE_BITS - 1) - LIFT + 1
-"""Fraction bits of ``1 / features`` as a factor of a lifted sum."""
+"""Fraction bits of ``1 / features`` as a factor of a shifted sum."""
 PLACES_ADDED = LIFT // 2
-"""Offset of the shift's places, to keep them non-negative."""
+"""Number added to the places of the shift, so that they are never negative."""
 
 
 class RowDeviation(wiring.Component):

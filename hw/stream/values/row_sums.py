@@ -12,7 +12,7 @@ LOW = 17
 _GROWTH = (LARGEST_HIDDEN - 1).bit_length()
 SUM = signed(Q11_16.width + _GROWTH)
 SQUARES = 2 * Q11_16.width - 1 + _GROWTH
-"""Bits of a sum of squares, unsigned; the sum of the most negative values is a power of two."""
+"""Width of a sum of squares, unsigned; for the most negative values it is a power of two."""
 
 
 class RowSums(wiring.Component):

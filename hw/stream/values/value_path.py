@@ -26,7 +26,7 @@ from .value_walk import ValueWalk, result_layout, words_layout
 
 WORD = VALUES * Q11_16.width
 ABOVE = Q11_16.width - Q8_16.width
-"""Upper bits of a value, unused by an activation."""
+"""Number of upper bits of a value that an activation does not use."""
 
 
 class ValuePath(wiring.Component):

@@ -10,9 +10,9 @@ from ...primitives.rounding import saturate
 from ...primitives.shifter import RoundingShifter
 
 _REST = DELTA.fraction - MOST_FRACTION - 1
-"""Low bits rounded off at any fraction; only their OR matters."""
+"""Number of low bits that are rounded off for every fraction, so only their OR matters."""
 _KEPT = DELTA.width - _REST + 1
-"""Remaining bits: an offset with the most fraction bits, plus two bits rounded off."""
+"""Width of the rest of the sum: an offset with the largest fraction, plus two bits to round off."""
 _BELOW = 2
 
 

@@ -18,7 +18,7 @@ from ...primitives.registers import data_register
 from ...probe import probe
 
 _LANE_TILES_BITS = BLOCKS_BITS + 3
-"""Bits of the tiles of an output group: at most 8 per record."""
+"""Bits of the number of tiles in an output group: a record has at most 8 tiles."""
 
 
 class TensorSequencer(wiring.Component):

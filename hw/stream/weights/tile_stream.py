@@ -19,7 +19,7 @@ from ...probe import probe
 from .read_ahead import ReadAhead
 
 _TENSORS = 4
-"""Tensors with outstanding beats."""
+"""Queue depth of tensors with outstanding beats."""
 
 
 class TileStream(wiring.Component):

@@ -17,7 +17,7 @@ from .tile_weights import TileWeights
 
 NUMBER_BITS = 32
 _AHEAD = 4
-"""Queue depth of tensors and of offset requests."""
+"""Queue depth of tensors, and of requests for offsets."""
 _TILES = 2
 """Queue depth of tile beats before the array."""
 _CORRECTIONS = 2

@@ -72,7 +72,7 @@ class WordOffsets(wiring.Component):
         inside = Signal(pipeline.latency("issue", "sum"))
         flags = pipeline.place_flag("issue", walk.issue & ~walk.gives, inside)
         self._go_on(m, walk)
-        self._take_commands(m, walk, inside.any())  # a command that is taken with a request's last number goes first
+        self._take_commands(m, walk, inside.any())  # after `_go_on`: a new command's assignments take precedence
         m.d.comb += [numbers.i.eq(self.u.payload), numbers.part.eq(walk.column)]
         delta, number, into = self._operands(m, platform, pipeline, walk, flags.at("numbers"), numbers.o[0])
         updates = (

@@ -303,7 +303,7 @@ class DeltaMemory(wiring.Component):
 
 
 def _spread_cycles(m: Module, rows: Rows, word: Value) -> Value:
-    """Extra cycles to spread a bias word: its groups less one; 0 for weights."""
+    """Extra cycles to write a bias word to its groups: their number minus 1; 0 for weights."""
     wait_cycles = Signal(range(rows.most_groups))
     with m.Switch(word):
         for row, groups in enumerate(rows.bias_groups):

@@ -13,7 +13,7 @@ from ...ports import shape
 from ...primitives.ram import ram
 
 PER_BEAT = BEAT // 4
-"""Deltas of a beat, 32 bits each."""
+"""Number of deltas in a beat, of 32 bits each."""
 
 
 class DeltaRows(wiring.Component):

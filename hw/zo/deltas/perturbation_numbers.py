@@ -14,7 +14,7 @@ from ...primitives.mux_tree import mux_tree
 from ...primitives.rounding import RoundSaturate
 
 _FEW = range(-2, 2)
-"""Distances of a factor from a power of two for which one adder forms the product."""
+"""Differences of a factor from a power of two for which one adder computes the product."""
 
 
 class PerturbationNumbers(wiring.Component):

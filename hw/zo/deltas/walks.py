@@ -18,7 +18,7 @@ class Walk(IntEnum):
     CLEAR = 0
     """Set the deltas to 0."""
     UPDATE = 1
-    """Add the coefficient times the perturbation."""
+    """Add the perturbation, multiplied by the coefficient."""
     SIDES = 2
     """Produce plus and minus offsets of a perturbation."""
     OFFSETS = 3

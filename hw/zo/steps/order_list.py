@@ -20,10 +20,10 @@ from ...axi.memory_port import CommandFault, ReadPort, beat_number, byte_address
 from ...primitives.fifo import Fifo
 
 STEP = data.StructLayout({"rate": RATE.width, "last_sample": (LARGEST_BATCH - 1).bit_length()})
-"""A step: rate, and number of samples less one."""
+"""A step: rate, and number of samples minus 1."""
 LABEL_BITS = 32 - LABEL_BIT
 STEPS_AHEAD = 2
-"""Steps queued: one more than is computed."""
+"""Queue depth of steps: the step in progress, and one more."""
 
 
 class OrderJob(wiring.Signature):

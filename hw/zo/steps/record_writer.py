@@ -12,7 +12,7 @@ from ...axi.memory_port import WritePort, beat_number, byte_address
 from ...ports import shape
 
 SAMPLE = data.StructLayout({"word": 32, "last": 1})
-"""Word with a sample's losses, and a flag of the step's last sample."""
+"""Word with a sample's losses, and a flag: the step's last sample."""
 SUMMARY = data.StructLayout({"position": 32, "coefficient": shape(COEFFICIENT), "difference": shape(STEP_DIFFERENCE)})
 """Position, coefficient and loss difference of a step."""
 

@@ -20,7 +20,7 @@ from .label_memory import LabelMemory, SampleLabels
 from .record_writer import RecordWriter
 
 POSITIONS_AHEAD = 2
-"""Positions queued: passes run ahead while the previous losses are outstanding."""
+"""Queue depth of positions: passes run ahead while losses of earlier passes are outstanding."""
 
 
 class SlopeRecorder(wiring.Component):

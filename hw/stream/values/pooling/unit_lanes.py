@@ -17,7 +17,7 @@ from ...pwl import PiecewiseLinear
 from ..normalise import normalise, normalise_latency
 
 _NEAR = Format(19, 0)
-"""Format of a rounded value, scaled to 17 bits of the row's largest: up to 2**17."""
+"""Format of a value, scaled so that the row's largest magnitude has 17 bits, and rounded: up to 2**17."""
 
 
 class UnitLanes(wiring.Component):
