@@ -107,7 +107,7 @@ def _merge(module: Any, mux: Any, operands: Any, subtract_low: bool) -> None:
 
 
 def _trim(module: Any, alu: Any) -> None:
-    """Remove the low bits of a sum or difference with a zero second operand."""
+    """Remove the low bits of a sum or difference in which the second operand is zero."""
     from pyosys import libyosys as ys
 
     left, right, output, *drop = (ys.IdString(f"\\{port}") for port in ("A", "B", "Y", "X", "CO"))

@@ -17,7 +17,7 @@ _HEADER = f"""\
 _DRAWN = 32
 """Number of bits in a draw, the generator's whole state."""
 _AT_ONCE = 2048
-"""Maximum number of draws in a call: Verilator copies the task for each call; all tools accept vectors of 2**16 bits."""
+"""Maximum draws in a call: Verilator copies the task for each call, and all tools accept vectors of 2**16 bits."""
 _RAM = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) +\[(\d+):0\];$", re.MULTILINE)
 _REGISTER = re.compile(r"^  reg (?:\[(\d+):0\] )?(\S+) ?;$", re.MULTILINE)
 _CLOCKED = re.compile(r"^ {4,}(?:if .*\) |else )?(\S+?) *(?:\[[^]]*\] *)?<= ", re.MULTILINE)

@@ -39,7 +39,7 @@ class CacheRam(wiring.Component):
     """
 
     LATENCY = 4
-    """Cycles from a read address to its word: a read register, and registers for synthesis to put in an UltraRAM cascade."""
+    """Cycles from a read address to its word: the read register, and registers to spread along an UltraRAM cascade."""
     READ_LATENCY = LATENCY + 3
     """Cycles from a read command to its first beat: memory, one register before it, two in the FIFO."""
 

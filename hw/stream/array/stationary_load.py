@@ -92,7 +92,7 @@ class StationaryLoad(wiring.Component):
         spec, port = self.spec, storage.write_port(granularity=Q4_14.width)
         active, tile = Signal(name=f"active{column}"), Signal(name=f"tile{column}", reset_less=True)
         pair = Signal(range(spec.beats), name=f"pair_number{column}", reset_less=True)
-        # more pairs of this key follow: in the next cycle, in the cycle after
+        # `more`: further pairs of this key follow; `stays`: also after the next cycle
         more, stays = Signal(name=f"more{column}"), Signal(name=f"stays{column}")
         m.d.comb += stays.eq(more & (pair != spec.beats - 2))
         m.d.sync += more.eq(starts | stays)

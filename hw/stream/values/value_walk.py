@@ -46,7 +46,7 @@ class ValueWalk(wiring.Component):
     read : Out, stream of ``wide``, ``address``, ``part``, ``tag``
         `operands_read` of `ValuePath`.
     words : Out, stream of `words_layout`
-        Chunks to process. `ready` must not depend on `valid`, also in `results`.
+        Chunks to process. `ready` must not depend on `valid`; the same holds for `results`.
     results : Out, stream of `result_layout`
         Chunks to write, and the end of the operation.
     """
