@@ -18,7 +18,7 @@ from ..errors import UserError
 from .graph import Arguments, Place, aten_arguments
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_OWN = tuple(str(Path(__file__).parents[1] / room) + os.sep for room in ("models", "importers"))
+_OWN = tuple(str(Path(__file__).parents[1] / room) + os.sep for room in ("models", "importers", "train"))
 _STANDARD = sysconfig.get_path("stdlib") + os.sep
 _PACKAGES = ("site-packages" + os.sep, "dist-packages" + os.sep)
 _FRAME = re.compile(r'File "(.+?)", line (\d+), in .*\n\s*(.*)')
