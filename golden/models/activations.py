@@ -305,7 +305,9 @@ class Relu(Nonlinearity):
 
     def constants_error(self, x: Tensor) -> Tensor:
         slope = _error(self.slope, self.constant / (1 << SLOPE_FRACTION))
-        limit = 0.0 if self.limit is None else _error(self.limit, float(Q8_16.to_float(self.largest)))
+        limit = 0.0
+        if self.limit is not None and self.largest is not None:
+            limit = _error(self.limit, self.largest / (1 << Q8_16.fraction))
         return slope * (-x).relu() + limit * (x > 0)
 
     def write_onnx(self, writer: OnnxWriter, sources: Sequence[str], number: int) -> str:
