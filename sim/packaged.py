@@ -1,4 +1,4 @@
-"""The core of a package, compiled from its Verilog, with the host driver: for the user's own tests."""
+"""For the user's tests: a package's core, compiled from the package's Verilog, with the host driver."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .compiled.session import Dram
 class PackagedCore:
     """A package's core in the compiled simulator, with the host driver, as on a board.
 
-    `test` is the package's self-test if it is made for simulation, else a random one.
+    `test` is the package's self-test if the package is for simulation, else a random self-test.
     """
 
     spec: CoreSpec

@@ -21,7 +21,7 @@ def fabtune_core() -> Callable[..., PackagedCore]:
             core = fabtune_core("build/packages/core-kv260")
             assert core.selftest()[-1] == "infer"
     """
-    # imported lazily: sessions without such tests load nothing
+    # imported only here, so that other sessions load nothing
     from .packaged import packaged_core
 
     return packaged_core

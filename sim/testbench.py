@@ -8,7 +8,7 @@ A test combines `host_for`, `memory_for` and a function written for a board::
         await host.reset()
         await host.run(selftest_of(SPEC).run)
 
-The driver blocks, as on a board: it runs in a separate thread, in alternation with the simulation.
+The driver blocks, as on a board: it runs in its own thread, and the simulation waits while it computes.
 """
 
 from __future__ import annotations
@@ -77,14 +77,14 @@ class BenchMemory:
     dut : handle
         Top module of the core.
     stall : float
-        Probability that a channel pauses in a cycle.
+        Probability, in each cycle, that a channel pauses.
     seed : int
         Seed of the pauses.
 
     Attributes
     ----------
     responses : list of (int, int, int)
-        Address ranges, first and end, and the AXI response there: 2 is an error.
+        First and end address of a range, and the AXI response there: 2 is an error.
     """
 
     def __init__(self, dut: Any, stall: float = 0.0, seed: int = 0) -> None:
@@ -119,7 +119,7 @@ class BenchHost:
     memory : BenchMemory, optional
         Memory of the driver's buffers.
     stall : float
-        Probability that a channel of the register bus pauses in a cycle.
+        Probability, in each cycle, that a channel of the register bus pauses.
     seed : int
         Seed of the pauses.
     limit : int
@@ -150,7 +150,7 @@ class BenchHost:
         Clock(dut.aclk, PERIOD_NS, "ns").start()
 
     async def reset(self, cycles: int = 16) -> None:
-        """Hold the reset for `cycles`, at any time."""
+        """Hold the reset for `cycles`; allowed at any time."""
         self._dut.aresetn.value = 0
         await ClockCycles(self._dut.aclk, cycles)
         self._dut.aresetn.value = 1
@@ -166,7 +166,7 @@ class BenchHost:
         Raises
         ------
         UserError
-            If it exceeds the cycle limit.
+            If the interrupt does not come within the cycle limit.
         """
         if int(self._dut.interrupt.value):
             return
@@ -196,11 +196,11 @@ host_for, memory_for = BenchHost, BenchMemory
 
 def _surroundings(dut: Any, prefixes: list[str], stall: float, seed: int) -> AxiSurroundings:
     """Attach cocotbext-axi to buses, with protocol monitors in every cycle out of reset."""
-    # cocotbext uses names from before cocotb 2.0: a dozen warnings per test
+    # cocotbext uses names from before cocotb 2.0, which gives a dozen warnings per test
     warnings.filterwarnings("ignore", category=DeprecationWarning, module=r"cocotbext\.")
     plan = _CORE_PINS | {"buses": {prefix: prefix for prefix in prefixes}}
     for prefix in prefixes:
-        # a log line per burst would dominate the log; tests may reset the level
+        # a line per burst would dominate the log; tests may set another level
         logging.getLogger(f"cocotb.{dut._name}.{prefix}").setLevel(logging.WARNING)
     around = AxiSurroundings(dut, dut._name, plan, PERIOD_NS, stall, random.Random(seed))
     cocotb.start_soon(_watch(dut, around))

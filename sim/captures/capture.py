@@ -1,7 +1,7 @@
 """Parse third-party captures (NPZ, CSV, readmemh) into integers.
 
-A capture lists the words on a block's wires, one per transfer. Any other content is an error with file and line or
-array: nothing is guessed or padded.
+A capture lists the words on a block's wires, one word per transfer. Any other content is an error that names file and
+line or array: nothing is guessed or padded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def read_capture(
         ``.npz``: integer arrays (words, lanes), or (words,) for one lane, under keys ``stream.field`` such as
         ``o.number``. ``.csv``: a column per wire, as exported by Vivado's logic analyser; with a column for a stream's
         valid or ready, only rows with 1 there are words; see `Table` for radices. ``.hex``, ``.mem``, ``.txt``:
-        hexadecimal words as for ``$readmemh``, of the only output with a single wire, or of `o` among several.
+        hexadecimal words as for ``$readmemh``: of the only single-wire output, or of `o` if there are several.
     ports : dict of str to Port
         Wires of the block's streams, from `Emitted.ports`.
     radices : mapping of str to str, optional

@@ -30,13 +30,13 @@ class Difference:
     lane, word : int
         Lane, and word index within the capture.
     golden_word : int
-        Index of the same word in the golden output.
+        Index of the corresponding word in the golden output.
     expected, got : int
         Golden and captured number.
     format : Format
         Format of both numbers.
     around : tuple of (int, int, int)
-        Word, expected and got of the same lane, from two words before to two words after.
+        (word, expected, got) of the same lane, from two words before to two words after.
     """
 
     stream: str
@@ -75,13 +75,13 @@ class CaptureComparison:
     Parameters
     ----------
     compared, mismatches : int
-        Compared and differing numbers; a missing or surplus word counts with all lanes.
+        Count of compared and of differing numbers; a missing or surplus word counts once per lane.
     differences : list of str
         Messages of the first differences.
     first : Difference, optional
         Details of the first difference.
     hint : str
-        Likely cause: the capture starts at another golden word.
+        Advice if the capture seems to start at another golden word, else empty.
     """
 
     compared: int = 0
@@ -125,7 +125,8 @@ def compare(spec: Spec, capture: dict[str, Words], skip: int = 0, drop: int = 0)
     spec : Spec
         Parameters of the captured hardware.
     capture : dict of str to Words
-        Result of `read_capture`: outputs, and inputs required by the golden model. The captured length is compared.
+        Result of `read_capture`: outputs, and the inputs that the golden model needs. Only the captured length is
+        compared.
     skip : int
         Golden words before the first captured word.
     drop : int
@@ -169,7 +170,7 @@ def _inputs(spec: Spec, capture: dict[str, Words], skip: int, drop: int) -> dict
     streams = spec.streams()
     if unknown := sorted(set(capture) - set(streams)):
         raise UserError(f"{spec.name} has no stream {', '.join(unknown)}: its streams are {', '.join(streams)}")
-    # sidebands default to 0, and a loaded position is handled by `skip`
+    # missing sidebands are 0, and `skip` accounts for a loaded position
     needed = [name for name, s in streams.items() if s.direction == "in" and not s.follows and name != "load"]
     if missing := [name for name in needed if name not in capture]:
         raise UserError(f"the capture lacks what went into {', '.join(missing)}: {spec.name} needs it, capture both")

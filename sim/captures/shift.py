@@ -1,4 +1,4 @@
-"""Find the offset of a capture that starts at an unexpected word, the most common cause of mismatches."""
+"""Find where a capture starts in the golden words: a wrong start is the most common cause of mismatches."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _PLACES = 16
 class Shift:
     """Position of a capture within the golden words.
 
-    `start` is the golden word at the first captured word, negative if the capture starts earlier; `agree` of `shared`
-    words are equal.
+    `start` is the index of the golden word at the first captured word, negative if the capture starts earlier. Of the
+    `shared` words, `agree` are equal.
     """
 
     start: int
@@ -34,7 +34,7 @@ class Shift:
 
 
 def find(golden: Words, got: Words, width: int, near: int) -> Shift | None:
-    """Best offset of a capture within the golden words, if other than `near`.
+    """Best offset of a capture within the golden words, if not `near`.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def find(golden: Words, got: Words, width: int, near: int) -> Shift | None:
     width : int
         Bits per word.
     near : int
-        Assumed offset; ties between offsets go to the closest.
+        Assumed offset; of equally good offsets the closest to `near` wins.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def find(golden: Words, got: Words, width: int, near: int) -> Shift | None:
     """
     ours = np.concatenate([golden[name] for name in golden], axis=1)
     theirs = np.concatenate([got[name] for name in golden], axis=1)
-    # a hash per word finds candidates fast; the words themselves decide
+    # hashes of words find candidates fast, a comparison of the words decides
     mixer = np.random.default_rng(0).integers(1 << 62, size=ours.shape[1]) | 1
     marks, captured_marks = ours @ mixer, theirs @ mixer
     starts = {near}

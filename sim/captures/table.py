@@ -47,11 +47,12 @@ class Table:
     Parameters
     ----------
     path : Path
-        Header row, optional ``Radix`` row (Vivado's logic analyser since 2019.2), then a row per sample. A header may
-        have a path prefix and a bit range, as in ``design_1_i/core/o_number[247:0]``. Rows with 1 under ``GAP`` are not
-        samples.
+        CSV with a header row, an optional ``Radix`` row (Vivado's logic analyser since 2019.2), then a row per sample.
+        A header may have a path prefix and a bit range, as in ``design_1_i/core/o_number[247:0]``. A row with 1 under
+        ``GAP`` is no sample.
     radices : mapping of str to str, optional
-        Radices by wire, or by "" for all, if the file has no ``Radix`` row. A column with unambiguous cells needs none.
+        For a file without ``Radix`` row: radices by wire, or by "" for all wires. A column with unambiguous cells needs
+        none.
 
     Raises
     ------
@@ -121,8 +122,8 @@ class Table:
         Raises
         ------
         UserError
-            If the column has another width or only some bits, its name is ambiguous, its radix is missing or unknown,
-            or a cell is not a number of this width.
+            If the column has another width or lacks bits, its name is ambiguous, its radix is missing or unknown, or a
+            cell is not a number of this width.
         """
         column = self.columns[wire]
         header = self._header[column]
@@ -147,7 +148,7 @@ class Table:
         return [self._integer(row, column, wire, width, radix) for row in rows]
 
     def _possible(self, wire: str, width: int) -> str:
-        """A radix in which all cells of a column are readable, unique or with equal numbers."""
+        """Radix in which all cells of a column are readable: the only such radix, or any if all give equal numbers."""
         texts = {cells[self.columns[wire]].strip() for _, cells in self._rows}
         values = {
             radix: {text: _value(text, width, radix) for text in texts if _written(text, width, radix, self._export)}
@@ -207,7 +208,7 @@ class Table:
             raise UserError(f"--radix: {self.path} has no column for {unknown[0]}; the columns are {self.listed}")
 
     def _check_windows(self, rows: list[tuple[int, list[str]]]) -> None:
-        """Refuse several windows: words between windows are lost. Windows of a single sample count as samples."""
+        """Refuse an export of several windows: words between them are lost. Windows of one sample are accepted."""
         last, largest = -1, 0
         for line, cells in rows:
             number = _value(cells[1].strip(), 32, "UNSIGNED")
@@ -250,7 +251,7 @@ def _value(text: str, width: int, radix: str) -> int | None:
 
 
 def _written(text: str, width: int, radix: str, padded: bool) -> bool:
-    """True if a cell may have been written in a radix: at most the wire's digits, or exactly these if Vivado pads."""
+    """True if a cell may be in a radix: at most the wire's number of digits, exactly this number if Vivado pads."""
     digits = _matched(text, width, radix) if _value(text, width, radix) is not None else None
     if digits is None:
         return False

@@ -28,7 +28,7 @@ _CHANNEL = re.compile(r"([sm]_axi_\w+?\d*)_(aw|ar|w|r|b)[a-z]+")
 
 @dataclass(frozen=True)
 class Toggles:
-    """Number of bits, and of their toggles in a job."""
+    """Number of bits, and of all their toggles in a job."""
 
     bits: int = 0
     count: int = 0
@@ -48,13 +48,13 @@ class Activity:
     steps, batch, cycles : int
         Steps or batches, samples of each, and clock cycles of the command.
     bit_exact : bool
-        All commands and the tuned parameters equal golden's.
+        All commands and the tuned parameters are equal to golden's.
     ports : dict of str to Toggles
-        By channel, such as ``m_axi_gmem0 r``; without the clock.
+        By channel, such as ``m_axi_gmem0 r``; the clock is left out.
     registers : dict of str to Toggles
-        By part of the core; without contents and outputs of memories.
+        By part of the core; contents and outputs of memories are left out.
     saif : str
-        SAIF of the top module's ports, the clock included.
+        SAIF text of the top module's ports, the clock included.
     """
 
     top: str
@@ -74,7 +74,7 @@ class ActivityJob:
     Parameters
     ----------
     steps : int
-        Training steps, or batches of tuning after one epoch that fills the cache.
+        Training steps, or batches after one epoch that fills the cache.
     batch : int
         Samples of each; 0: the core's default.
     seed : int
@@ -120,7 +120,7 @@ class CoreActivity(Protocol[Core]):
 
     @abstractmethod
     def batches(self, spec: Core) -> tuple[int, int]:
-        """Samples of a step, by default and at most."""
+        """Default and largest number of samples of a step."""
 
     def has_raw(self, spec: Core) -> bool:
         """Whether the core can have a cache of Q8.16."""
@@ -128,7 +128,7 @@ class CoreActivity(Protocol[Core]):
 
     @abstractmethod
     def baseline(self, spec: Core, job: ActivityJob) -> tuple[str, Core, ActivityJob] | None:
-        """Name, core and job of a comparison, the name as in a table; None without one."""
+        """A second measurement for comparison: name in tables, core and job; None without a comparison."""
 
     @abstractmethod
     def jobs(self, spec: Core, job: ActivityJob, batch: int) -> Sequence[HostJob[Any]]:
@@ -204,8 +204,8 @@ def _before_last(jobs: Sequence[HostJob[Any]], spec: CoreSpec, device: Device) -
 def parts_of(emitted: Emitted) -> dict[str, str]:
     """Map each register's path in an emitted core to its part.
 
-    A part is a component of the trainer, ``trainer`` for its own registers, ``shell``, or the core's name for all
-    others.
+    A part is a component of the trainer, ``trainer`` for the trainer's own registers, ``shell``, or for all other
+    registers the core's name.
     """
     found = {}
     for register in registers_of(emitted.verilog):
@@ -225,10 +225,10 @@ def _channel(pin: str) -> str:
 
 
 def _grouped(saif: Saif, groups: Mapping[str, str]) -> dict[str, Toggles]:
-    """Sum the toggles of nets by group, in order of the groups' first nets."""
+    """Sum the toggles of nets by group; groups in the order of their first nets."""
     found: dict[str, Toggles] = {}
     for net, group in groups.items():
-        # a net that never changes may be none in the simulator
+        # the simulator may drop a net that never changes
         toggles = saif.toggles.get(net, ())
         found[group] = found.get(group, Toggles()) + Toggles(len(toggles), sum(toggles))
     return found

@@ -22,9 +22,9 @@ _VERILATOR_FLAGS = (
     "--cc", "--exe", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-assert", "-Wno-fatal", "-Wno-style",
     "--prefix", "Vtop",
 )  # fmt: skip
-# A core's long functions are as fast at -O1 as at -O2 and -O3, whose alias analysis takes minutes: g++ 12 needed 100 s
-# for one file of 0.7 MB at -O3, 3 s at -O1. Fewer queries of it for each access (1000 by default) save a tenth more.
-# -march=native gains nothing, and a cache may be copied to another machine.
+# A core's long functions run as fast at -O1 as at -O2 and -O3, whose alias analysis takes minutes: g++ 12 needed 100 s
+# for one file of 0.7 MB at -O3, 3 s at -O1. A lower limit of alias queries per access (1000 by default) saves another
+# tenth. -march=native gains nothing, and would tie the cache to one kind of machine.
 _OPTIMISED = "OPT_FAST=-O1 --param sccvn-max-alias-queries-per-access=20"
 
 
@@ -68,7 +68,7 @@ def build(verilog: str, top: str, ports: int, waves: Waves | None = None, faults
     }
     macros = [f"#define PORTS {ports}", *(f"#define {name}" for name, wanted in switches.items() if wanted)]
     harness = {path.name: path.read_text(encoding="utf-8") for path in HARNESS}
-    # a file and no -D options: with those, Verilator's own sources would be compiled anew for each choice
+    # in a file: with -D options Verilator's own sources would be compiled anew for each choice
     harness["macros.h"] = "\n".join([*macros, ""])
     tools = [find("verilator"), package_version("verilator"), cxx, platform.machine(), _OPTIMISED]
     key = digest_of(tools, flags, top, harness, verilog)

@@ -31,11 +31,11 @@ class Comparison:
     cycles : int
         Clock cycles of the job's command, memory latency and stalls included.
     compared : int
-        Batches or steps, with all parameters compared afterwards.
+        Number of batches or steps after which all parameters were compared.
     logits_compared : int
-        Samples with logits compared at the end.
+        Number of samples whose logits were compared at the end.
     mismatches : int
-        Updates and commands differing from golden.
+        Number of updates and commands that differ from golden.
     simulated : int
         Clock cycles of all commands.
     seconds : float
@@ -106,9 +106,9 @@ def compare(
 ) -> tuple[Played, Comparison]:
     """Emit, compile and simulate a core, play a job on it and on golden, and compare.
 
-    Compared are the parameters after each batch or step, and after each command, a final inference of `held_out`
-    included, the counters and the whole memory. `dram`, `seed` and `stage` as in `simulated_core`; `stage` also names
-    the comparison's steps.
+    The parameters are compared after each batch or step, the counters and the whole memory after each command. The last
+    command is an inference of `held_out`. `dram`, `seed` and `stage` as in `simulated_core`; `stage` also receives the
+    names of the comparison's steps.
     """
     device = simulated_core(spec, dram, seed, stage)
     host = host_on(device, job, spec)
@@ -151,7 +151,7 @@ def simulated_core(spec: CoreSpec, dram: Dram | None, seed: int, stage: Callable
 
 
 def observable(spec: Core) -> Core:
-    """Add the monitor pins to a core, which show every update to the simulation."""
+    """Add monitor pins to a core; they show every update to the simulation."""
     return replace(spec, monitor=True)
 
 

@@ -69,7 +69,7 @@ class SimulatedDevice:
     limit : int
         Limit of a command in cycles.
     scattered : bool
-        Buffers get random addresses, by `seed`, instead of consecutive ones.
+        Buffers get random instead of consecutive addresses; `seed` determines them.
     mutant, power_up : int
         See `Session`.
 
@@ -78,7 +78,7 @@ class SimulatedDevice:
     results : list of dict
         Results of `Session.run`.
     commands : int
-        Awaited commands.
+        Number of awaited commands.
     buffers : list of SimulatedBuffer
     """
 
@@ -143,7 +143,7 @@ class SimulatedDevice:
         DeviceResetError
             At a reset from `reset_in`.
         UserError
-            If the command exceeds the limit in one wait, or in all waits together.
+            If the command exceeds the limit, in one wait or in the sum of its waits.
         """
         self.commands += 1
         if self._reset_at is None or self.commands <= self._reset_at[0]:
@@ -161,9 +161,9 @@ class SimulatedDevice:
         raise DeviceResetError
 
     def reset_in(self, commands: int, cycles: int, soft: tuple[int, ...] = ()) -> None:
-        """Reset this number of cycles after the start of a command, after `commands` others.
+        """Reset the core this number of cycles after the start of a command, the one after `commands` others.
 
-        With `soft`, a `soft_reset` is requested after these `distances`.
+        If given, `soft` makes it a `soft_reset` with these `distances`.
         """
         self._reset_at, self._soft_resets = (self.commands + commands, cycles), soft
 
@@ -176,7 +176,7 @@ class SimulatedDevice:
         self._session.load(address, data)
 
     def open(self, address: int, size: int) -> None:
-        """Let the core access these bytes beside the buffers."""
+        """Let the core access these bytes in addition to the buffers."""
         self._session.region(address, size)
 
     def get(self, address: int, size: int) -> Bytes:
@@ -194,7 +194,7 @@ class SimulatedDevice:
         self._session.fault_in(kind, port, beats, response)
 
     def fault_of_buffer(self, number: int, kind: str, offset: int, size: int, response: str) -> None:
-        """Answer beats of a future buffer with an error; `number` counts from the device's first."""
+        """Answer beats of a future buffer with an error; `number` counts buffers from the device's first."""
         self._faults[number] = kind, offset, size, response
 
     def no_faults(self) -> None:
@@ -261,7 +261,7 @@ class SimulatedDevice:
 
     @property
     def waits(self) -> list[dict[str, Any]]:
-        """Awaited commands so far; see `Session.run`."""
+        """Results of the awaited commands so far; see `Session.run`."""
         return [wait for one in self.results for wait in one["waits"]]
 
     @property
@@ -273,14 +273,14 @@ class SimulatedDevice:
     @property
     def simulated(self) -> int:
         """Cycles simulated so far."""
-        # of new results only: a polling host looks each time
+        # adds only new results, as a polling host asks often
         self._simulated += sum(int(one["simulated"]) for one in self.results[self._summed :])
         self._summed = len(self.results)
         return self._simulated
 
     @property
     def seconds(self) -> float:
-        """Run time of the simulator for them."""
+        """Run time of the simulator so far, in seconds."""
         return sum(float(one["seconds"]) for one in self.results)
 
     def _run(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Cache of object files of Verilator's own sources: a small ccache for its makefiles.
 
-A small block compiles in a second, Verilator's runtime in ten, and it is equal for all designs. Other sources are
-compiled each time; cocotb's, for example, include the design's header.
+A small block compiles in a second, Verilator's runtime in ten, but the runtime is equal for all designs. All other
+sources are compiled each time: cocotb's, for example, include the design's header.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def compile_once(command: list[str]) -> int:
 
 
 class _CompilerError(Exception):
-    """The compiler failed and has printed why."""
+    """The compiler failed, and has already printed the reason."""
 
 
 def _key(command: list[str], source: Path) -> str:

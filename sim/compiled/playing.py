@@ -1,4 +1,4 @@
-"""Jobs as scripts of driver calls, played on golden and compiled cores, and their comparison."""
+"""Jobs as scripts of driver calls, played on golden and on compiled cores, and the comparison of both."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ class HostJob(Protocol[Spec]):
         """Read the tuned parameters."""
 
     def forget(self, host: Any) -> None:
-        """Drop everything cached of samples."""
+        """Empty the core's cache of samples."""
 
     def scratch(self, spec: Spec) -> tuple[str, ...]:
-        """Regions with contents of commands before the job."""
+        """Names of regions whose contents come from commands before the job."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +89,7 @@ class Played:
     records: Sequence[CommandRecord]
 
     def differences(self, other: Played, without: Sequence[str] = ()) -> list[str]:
-        """Describe updates and commands in which another device differs from golden, recorded here."""
+        """Describe the updates and commands of another device that differ from golden's, which `self` holds."""
         count = len(self.images)
         found = [
             f"update {number} of {count}: {difference}"
@@ -107,7 +107,7 @@ def host_on(device: Device, job: HostJob[Any], spec: CoreSpec) -> Any:
 
 
 def play(job: HostJob[Any], host: Any, device: Device, samples: NDArray[np.integer]) -> Played:
-    """Run a job on a core with the loaded network, with `host` from `host_on`, then an inference of samples."""
+    """Run a job, then an inference of samples, on a core with a loaded network; `host` is from `host_on`."""
     before = len(device.traced_images)
     device.trace_image(job.start(host))
     ran, tuned = job.run(host), job.tuned(host)

@@ -52,7 +52,7 @@ class Simulator:
     def carry_out(self, commands: Sequence[str], timeout: float | None) -> dict[str, Any]:
         """Send commands, lines for ``harness.cpp``, and return their result.
 
-        A process that ends, or is ended after `timeout` seconds, is a `UserError`.
+        A `UserError` if the process ends, or exceeds `timeout` seconds and is ended.
         """
         late = threading.Event()
 
@@ -82,7 +82,7 @@ class Simulator:
         return result
 
     def _last_words(self) -> str:
-        """Read the process's error messages; Verilator's library, too, may end the process."""
+        """Read the process's error messages, which may also be from Verilator's library."""
         try:
             code = self._process.wait(_GRACE)
         except subprocess.TimeoutExpired:

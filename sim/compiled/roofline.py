@@ -17,19 +17,19 @@ from .session import Dram
 
 @dataclass(frozen=True)
 class Work:
-    """Cycles of commands, or of a sample of them.
+    """Cycles of commands, or of one of their samples.
 
     Parameters
     ----------
     cycles : float
         All cycles.
     turns : dict of str to float
-        Cycles of each exclusive kind of work, `CoreSpec.turns`.
+        Cycles of each kind of work in `CoreSpec.turns`, of which one is active at a time.
     beside : dict of str to float
-        Active cycles of each concurrent part, `CoreSpec.beside`, and for each ``port N`` the cycles with a pending
-        beat.
+        Active cycles of each part in `CoreSpec.beside`, which work concurrently; for ``port N`` the cycles with a
+        pending beat.
     beats : float
-        Beats of all ports.
+        Number of beats at all ports.
     """
 
     cycles: float
@@ -54,7 +54,7 @@ class Work:
         )
 
     def less(self, other: Work, samples: int) -> Work:
-        """Subtract the work of commands with `samples` samples less; divide the difference by `samples`."""
+        """Subtract the work of commands with `samples` fewer samples, and divide the difference by `samples`."""
 
         def each(own: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
             return {name: (cycles - theirs[name]) / samples for name, cycles in own.items()}
@@ -73,12 +73,12 @@ class Work:
 
     @property
     def idle(self) -> float:
-        """Cycles outside all kinds of work."""
+        """Cycles in which no kind of work is active."""
         return self.cycles - sum(self.turns.values())
 
     @property
     def limit(self) -> str:
-        """Part with most active cycles; ``array`` for all kinds of work together."""
+        """Part with the most active cycles; ``array`` stands for all kinds of work together."""
         busy = {"array": sum(self.turns.values())} | dict(self.beside)
         return max(busy, key=lambda name: busy[name])
 
@@ -115,13 +115,13 @@ class RooflineJob:
 
 @dataclass(frozen=True)
 class Roofline:
-    """Work for a sample, by kind of sample, and the comparison with golden.
+    """Work per sample, by kind of sample, and the comparison with golden.
 
     Parameters
     ----------
     work : dict of str to Work
     compared : int
-        Batches or steps, with all parameters compared afterwards.
+        Number of batches or steps after which all parameters were compared.
     mismatches : int
         Number of differences.
     """

@@ -21,12 +21,12 @@ _DURATION = re.compile(r"^\(DURATION (\d+)\)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Saif:
-    """Activity of a module's nets, submodules included.
+    """Activity of the nets of a module and its submodules.
 
     Parameters
     ----------
     head : str
-        Lines before the first instance.
+        Text of the lines before the first instance.
     module : str
     duration : int
         Time in the file's unit.
@@ -55,7 +55,7 @@ class Saif:
         for one in _LINE.finditer(nets):
             if net := one["net"]:
                 line, changes = one[0].strip(), one["changes"]
-                # Verilator counts from zero: a net that is always one has not toggled
+                # Verilator counts a toggle from an assumed initial 0: a net that is always 1 has not toggled
                 if not int(one["low"]):
                     line, changes = line.replace(f"(TC {changes})", "(TC 0)"), "0"
                 bits.setdefault(f"{places[-1]}{net}", {})[int(one["bit"] or 0)] = int(changes), line

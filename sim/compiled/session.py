@@ -34,28 +34,27 @@ class Dram:
         Cycles from the acceptance of a read to its first beat, and from a burst's last written beat to its response:
         `latency` plus 0 to `jitter`, uniformly distributed.
     duty : float
-        Fraction of cycles in which a port with a pending beat moves it; shared by reads and writes.
+        Fraction of the cycles with a pending beat in which a port moves the beat; reads and writes share the port.
     outstanding : int
-        Outstanding bursts of a port, reads and writes each, at most 64.
+        Largest number of outstanding bursts of a port, for reads and for writes; at most 64.
     stall_ar, stall_aw, stall_w, stall_r, stall_b, stall_control : float
         Probability in each cycle that a channel stalls; `stall_control` is for the master of the control port.
     hazards : bool
-        End the run if a burst overlaps another one in flight, which AXI does not order.
+        End the run with an error if a burst overlaps another burst in flight: AXI does not order the two.
     freeze : float
         Probability in each cycle that a channel of a port starts a pause.
     freeze_cycles : int
-        Longest pause; lengths are uniform from 1.
+        Longest pause; lengths are uniform between 1 and this.
     greedy : bool
-        The reads or the writes of one port hold the memory while they have pending beats; the others starve.
+        The reads or the writes of one port keep the memory as long as they have pending beats; all others starve.
     aw_order : "any", "with_w" or "behind_w"
-        When a port accepts a write address: at any time, once W is valid, or after the burst's last W. AXI allows all
-        three.
+        A port accepts a write address at any time, once W is valid, or after the burst's last W. AXI allows all three.
     late_answers : bool
         Read data and responses continue to arrive during a reset, until it ends.
     probe : bool
-        The control port's master reads registers, and unmapped addresses, while it waits.
+        While the master of the control port waits, it reads registers and unmapped addresses.
     noise : bool
-        Data and responses are random while they are not valid; otherwise they keep their values.
+        While data and responses are not valid, they are random; if false, they keep their values.
     """
 
     latency: int = 100
@@ -104,7 +103,7 @@ class Dram:
 
 
 class Session:
-    """Run of a compiled core: methods queue commands, `run` executes them and continues where the last run ended.
+    """A running compiled core: methods queue commands; `run` executes the queue, from the state of the last run.
 
     The core is a process and ends with the session or the parent process.
 
@@ -151,7 +150,7 @@ class Session:
             self.load(0, memory)
 
     def region(self, address: int, count: int) -> None:
-        """Open bytes to the core; from the first region on, beats outside all regions are decode errors."""
+        """Let the core access these bytes. Once there is a region, beats outside all regions are decode errors."""
         self._note(f"region {address} {count}")
 
     def write(self, offset: int, value: int, strobes: int = ALL_BYTES) -> None:
@@ -189,7 +188,7 @@ class Session:
         self._note(f"dump {address} {count} {self._dumps[name]}")
 
     def shadow(self, image: NDArray[Any]) -> None:
-        """Set the present image behind the monitor; the monitor's beats update it from here on."""
+        """Set the image that the monitor's beats update from here on."""
         if self._traced and image.nbytes != self._image:
             raise UserError(f"an image of {image.nbytes} bytes: those of the trace have {self._image}")
         self._image = image.nbytes
@@ -226,8 +225,8 @@ class Session:
         Parameters
         ----------
         path : Path
-            VCD or SAIF, as the program was built. The first toggle of a net in SAIF may be its initial value, as
-            Verilator counts from zero.
+            VCD or SAIF, as the program was built. In SAIF a net's first toggle may be the initial value: Verilator
+            counts from an assumed 0.
         period_ps : int
             Clock period in ps, an even number.
         """

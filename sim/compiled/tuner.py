@@ -55,17 +55,17 @@ class CoreTuner(ABC):
 
     @abstractmethod
     def job(self, tuning: Any, spec: Any) -> tuple[HostJob[Any], NDArray[np.integer]]:
-        """Make the job for the host driver, before the run in integers, and held-out samples for the logits.
+        """Before the run in integers, make the job for the host driver, and the held-out samples for the logits.
 
         An unsupported job is a `UserError`.
         """
 
     @abstractmethod
     def adopt(self, tuning: Any, result: Any, spec: Any, job: Any, played: Played) -> bool:
-        """Put the core's parameters into a job and its result; return whether they differ from the integers'."""
+        """Put the core's parameters into a job and its result; return whether the integers' parameters differ."""
 
     def place(self, spec: Any, job: Any, golden: Played, played: Played) -> str | None:
-        """Describe the first difference within a step; None if only the recordings tell."""
+        """Describe the first difference within a step; None if only the recordings show it."""
         return None
 
     def run(
@@ -94,8 +94,8 @@ class CoreTuner(ABC):
         Returns
         -------
         result
-            Of the tuning's ``run``; accuracy after tuning, and tensors, belong to the core's parameters.
-        Comparison
+            Result of the tuning's ``run``, with the accuracy after tuning and the tensors from the core's parameters.
+            Comparison
         """
         job, held_out, result = self._integers(tuning, spec, stage, progress)
         played, comparison = compare(spec, job, held_out, dram, seed, stage)
@@ -205,7 +205,7 @@ class Federation(Protocol):
         """Make the spec of a preset for a network and a generator."""
 
     def in_order(self, spec: Any, network: Network, config: FederatedConfig, stage: int) -> FederatedConfig:
-        """Give a federation that cuts the network at a stage the core's order of perturbations."""
+        """Give the core's order of perturbations to a federation that cuts the network at a stage."""
 
     def clients(
         self, spec: Any, frozen: Sequence[StageIntegers], config: FederatedConfig, owned: Sequence[Samples], seed: int

@@ -1,1 +1,1 @@
-"""Stress tests of compiled cores, correct or faulty: short jobs on fault-injecting buses, commands near limits."""
+"""Stress tests of correct and faulty compiled cores: short jobs on fault-injecting buses, commands near limits."""

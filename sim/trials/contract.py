@@ -28,15 +28,15 @@ class Ending:
     name : str
         Description of the limit.
     command : IntEnum, optional
-        By default `Trials.command`. Commands of `Trials.loads` run before.
+        By default `Trials.command`. The commands of `Trials.loads` run first.
     error : IntEnum, optional
         None without an error.
     value : int
-        Offending value, position or address.
+        Offending value, entry number or address, as the core reports it.
     images : dict of str to array of uint8
         Images beside or in place of `Trials.images`, by address setting.
     settings : dict of str to int
-        Settings differing from the usual values.
+        Settings that differ from `Trials.usual`.
     """
 
     name: str
@@ -65,7 +65,7 @@ class Trials(Protocol[Core, Variation]):
     loads : tuple of IntEnum
         Preceding commands, which load a network.
     keeps : bool
-        The network survives errors after a command's start; otherwise a load must follow.
+        The network survives an error of a started command; otherwise a load must follow.
     """
 
     command: ClassVar[IntEnum]
@@ -74,7 +74,7 @@ class Trials(Protocol[Core, Variation]):
 
     @abstractmethod
     def job(self, spec: Core, seed: int, variation: Variation) -> ShortJob:
-        """Make a job with golden's results, from random numbers of this seed."""
+        """Make a job with golden's results; `seed` determines all random numbers."""
 
     @abstractmethod
     def short(self, spec: Core) -> dict[str, Variation]:
@@ -85,7 +85,7 @@ class Trials(Protocol[Core, Variation]):
         """Draw a job with random settings and more data."""
 
     def edge(self, spec: Core) -> dict[str, Variation]:
-        """Jobs by name with values at edges, beyond most random values."""
+        """Jobs by name with values at edges that random jobs rarely reach."""
         return {}
 
     def long(self, spec: Core) -> dict[str, Variation]:
@@ -94,17 +94,17 @@ class Trials(Protocol[Core, Variation]):
 
     @abstractmethod
     def usual(self, spec: Core) -> dict[str, int]:
-        """Accepted settings: all but addresses, and the addresses of `images`."""
+        """Accepted values of all settings except addresses, and the addresses of `images`."""
 
     def images(self, spec: Core) -> dict[str, Bytes]:
         """Images for every job, by address setting.
 
-        Images for `loads` have addresses in `usual`; no other access of a test reaches these.
+        The images for `loads` lie at their addresses in `usual`; no other access of a test reaches them.
         """
         return {}
 
     def ends(self, spec: Core, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """Ends of an accepted command, beside memory errors, if all accesses outside `images` fail.
+        """Possible ends of an accepted command besides memory errors, if all accesses outside `images` fail.
 
         Each is the error's name and value; the name is empty without an error.
         """
@@ -115,7 +115,7 @@ class Trials(Protocol[Core, Variation]):
         """Limits of the core's settings."""
 
     def together(self, spec: Core, values: Sequence[int]) -> Iterator[dict[str, int]]:
-        """Combinations of settings at a limit, from values around all limits, for `command`."""
+        """Settings for `command` that reach a limit only together, drawn from values around all limits."""
         yield from ()
 
     @abstractmethod
@@ -128,7 +128,7 @@ class Trials(Protocol[Core, Variation]):
 
 
 def told_address(spec: CoreSpec, address: int) -> int:
-    """`error_address` of a burst; beyond the address bits it has these bits and the one above."""
+    """`error_address` of a burst; for an address beyond the address bits, these bits, and a 1 in the bit above."""
     beyond = address >> spec.address != 0
     return address % (1 << spec.address) | beyond << spec.address
 

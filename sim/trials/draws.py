@@ -1,4 +1,4 @@
-"""Parameters and samples of short jobs: multiples of a grain, for sums half-way between numbers, and random ones."""
+"""Parameters and samples of short jobs: random, or multiples of a grain, whose sums often tie."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands at a limit, as a script of driver calls with expected errors."""
+"""Commands at a limit, run through the host driver, each with its expected end."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _POLLS = 4
 def ending_findings(program: Path, spec: CoreSpec, endings: Iterable[Ending], mutant: int = 0) -> list[str]:
     """Run commands on a compiled core and describe unexpected ends.
 
-    The network comes from the command's images, from `Trials.images`, or is zeros. It is loaded again if its images
-    change, or after an error that removes the network. Accesses to the upper half of the memory are decode errors.
+    The network is the command's images, `Trials.images`, or zeros. It is loaded again if these images change, or after
+    an error that removes it from the core. Accesses to the upper half of the memory are decode errors.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _SLACK = 10_000
 
 @dataclass(frozen=True)
 class FaultComparison:
-    """Comparison of a faulty and the correct core.
+    """A test that compares a faulty core with the correct core.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class FaultComparison:
     differs: Callable[[int], str]
 
     def difference(self, mutant: int) -> str:
-        """Describe the difference or error caused by a fault; empty without a difference."""
+        """Describe the difference or error that a fault causes; empty without a difference."""
         try:
             return self.differs(mutant)
         except UserError as problem:
@@ -49,7 +49,7 @@ class FaultComparison:
 
 
 class Exercise:
-    """Comparisons of a faulty and the correct core; the correct core passes each comparison first.
+    """Comparisons of a faulty core with the correct core, which must pass each comparison first.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Exercise:
     def quick(self) -> Iterator[FaultComparison]:
         """Short comparisons, of seconds: jobs covering every part, and commands near limits."""
         program, spec, seed = self._program, self._spec, self._seed
-        # the shortest job first: most faults are seen by any
+        # the shortest job first: any job shows most faults
         for name in sorted(self._jobs, key=lambda name: self._calm[name].cycles):
             yield FaultComparison("job", partial(self._job, name, self._jobs[name], self._calm[name]))
         yield self._checked("registers", lambda mutant: register_findings(program, spec, seed, mutant))
@@ -96,7 +96,7 @@ class Exercise:
         yield from self._further("long job", long_jobs(spec, seed))
 
     def _checked(self, kind: str, findings: Callable[[int], Iterable[str]]) -> FaultComparison:
-        """Make a comparison with golden; the correct core must pass."""
+        """Make a comparison with golden, which the correct core must pass."""
         for found in findings(0):
             raise UserError(f"{self._spec.name} without a fault: {found}")
         return FaultComparison(kind, lambda mutant: next(iter(findings(mutant)), ""))

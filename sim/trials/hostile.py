@@ -1,9 +1,9 @@
-"""Stress test of a compiled core on a fault-injecting bus: a short job is right or ends in the right error; the next
-one is right.
+"""Stress test of a compiled core on a fault-injecting bus: a short job is right or ends in the right error, and the job
+after it is right.
 
-The memory answers late, in any order between channels and ports, stalls channels for long, starves ports, and gives
-errors on any beat. Buffers have random addresses, and accesses outside them are errors. Resets come at any time; a soft
-reset waits for outstanding bursts. All follows from a seed.
+The memory answers late and in any order between channels and ports, stalls channels for long, starves ports, and can
+give an error on any beat. Buffers have random addresses; an access outside a buffer is an error. Resets come at any
+time; a soft reset waits for outstanding bursts. A seed determines all of this.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ Adversity = Literal["none", "fault", "region", "reset", "soft reset"]
 
 @dataclass(frozen=True)
 class CalmRun:
-    """Figures of a job on a memory without faults, for drawing faults.
+    """Figures of a job on a memory without faults, from which faults are drawn.
 
     Parameters
     ----------
     buffers : tuple of int
         Sizes in bytes.
     reads, writes : tuple of int
-        Beats of each port.
+        Number of beats at each port.
     commands : int
-        Commands, loads of the network included.
+        Number of commands, loads of the network included.
     cycles : int
         Clock cycles of all commands.
     simulated : int
         Clock cycles of the run, register accesses included.
     values : tuple of int
-        All register reads, cycle counts included.
+        All values read from registers, cycle counts included.
     shown : tuple of int
         Counts of the monitor: beats, then active cycles of each part, then of each operation.
     contents : tuple of bytes
@@ -76,11 +76,11 @@ class Trial:
     ----------
     seed : int
     adversity : "none", "fault", "region", "reset" or "soft reset"
-        An error on a beat; on all beats of a region; a reset; a soft reset.
+        "fault" is an error on one beat, "region" an error on all beats of a region.
     ended : str
         End of the first job: ``right``, an error's name, ``reset`` or ``soft reset``.
     findings : list of str
-        Errors of the core; empty if it is right.
+        Errors found in the core's behaviour; empty if all is right.
     cycles : int
         Clock cycles simulated.
     """
@@ -241,23 +241,23 @@ def _prepare(device: SimulatedDevice, adversity: str, calm: CalmRun, rng: np.ran
         commands = int(rng.integers(calm.commands))
         device.reset_in(commands, int(rng.integers(2 * calm.cycles // calm.commands)))
     elif adversity == "soft reset":
-        # also during the check of a command, after its end, and again during the first reset
+        # also while a command is checked, after its end, and during the first reset
         commands, most = int(rng.integers(calm.commands)), 2 * calm.cycles // calm.commands
         distances = (0, int(rng.integers(_SOON)))[: int(rng.integers(1, 3))]
         device.reset_in(commands, int(rng.integers(_SOON if rng.integers(4) == 0 else most)), distances)
 
 
 def not_reset(device: SimulatedDevice) -> list[str]:
-    """Describe all shell registers without their reset values."""
+    """Describe all shell registers that do not have their reset values."""
     kept = [item for item in SHELL if item.name != SIGNATURE]
     found = [(item, device.read(item.offset)) for item in kept]
     return [f"{item.name} is {value:#x} after a soft reset" for item, value in found if value != item.reset]
 
 
 def wrong_error(error: CoreError, responses: list[dict[str, Any]]) -> list[str]:
-    """Compare an error with the core's first error response, of `bad_responses` in `Session.run`.
+    """Compare an error with the core's first error responses, see `bad_responses` in `Session.run`.
 
-    Returned is a description; nothing if kind, response and burst address are right.
+    Returns a description; empty if kind, response and burst address are right.
     """
     if not responses:
         return [f"{error} without a bad response"]

@@ -19,7 +19,7 @@ class Jobs(Mapping[str, ShortJob]):
     ----------
     spec : CoreSpec
     seed : int
-        Seed of the first job; the others have the next numbers.
+        Seed of the first job; each further job has the next number.
     variations : mapping
         Variation of each job, by name.
     """
@@ -48,7 +48,7 @@ def short_jobs(spec: CoreSpec, seed: int = 1) -> Jobs:
 
 
 def edge_jobs(spec: CoreSpec, seed: int) -> Jobs:
-    """Jobs with values at edges, beyond most random values."""
+    """Jobs with values at edges that random jobs rarely reach."""
     return Jobs(spec, seed, trials_of(spec).edge(spec))
 
 

@@ -1,4 +1,4 @@
-"""Sample schedules with an entry at a limit, of zeroth-order jobs and of tunings of adapters."""
+"""Sample schedules with an entry at a limit, for zeroth-order jobs and for tuning of adapters."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ HALVES = 0xAAAAAA, 0x555555, 0xAA000000, 0x55000000
 def step_entries(errors: type[IntEnum], labels: int) -> Iterator[Ending]:
     """Make sample schedules of a zeroth-order job with an entry at a limit.
 
-    Covered are each bit of an index and of a label, the number of a step's samples, reserved bits, and wrong entries at
-    each position of two beats.
+    The entries cover each bit of an index and of a label, the number of a step's samples, reserved bits, and wrong
+    entries at each position of two beats.
 
     Parameters
     ----------
     errors : type of IntEnum
         Error codes of the core.
     labels : int
-        Number of labels.
+        Number of valid labels.
     """
     index, label, step = (errors[name] for name in ("BAD_INDEX", "BAD_LABEL", "BAD_STEP"))
     for bit in range(LABEL_BIT):
@@ -52,8 +52,8 @@ def step_entries(errors: type[IntEnum], labels: int) -> Iterator[Ending]:
 def batch_entries(errors: type[IntEnum], labels: int, batch: int, cache_entries: int) -> Iterator[Ending]:
     """Make sample schedules of a tuning of adapters with an entry at a limit.
 
-    Covered are each bit of an index and of a label, and wrong entries at each position of a beat. `batch` and
-    `cache_entries` are the core's largest.
+    The entries cover each bit of an index and of a label, and wrong entries at each position of a beat. `batch` and
+    `cache_entries` are the core's limits.
     """
     index, label = (errors[name] for name in ("BAD_INDEX", "BAD_LABEL"))
     for bit in range(LABEL_BIT):

@@ -1,7 +1,7 @@
 """Tests against results that depend on the power-up contents of RAMs and of registers without reset.
 
-A core may read unwritten words after a reset or load, but no result may depend on them. The same job runs
-from several contents, and all outputs of the core are compared.
+After a reset or load a core may read words that were never written, but no result may depend on them. The same job runs
+from several contents, and everything that the core outputs is compared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SEEDS = (1, 2, 0)
 def power_up_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS) -> list[str]:
     """Run a job from several power-up contents; describe differences from golden and from the first seed's run.
 
-    Compared with the first seed are cycles, register values and all buffers.
+    Cycles, register reads and all buffers are compared with the first seed's.
     """
     runs, findings = dict[int, dict[str, Any]](), list[str]()
     for seed in seeds:
@@ -30,7 +30,7 @@ def power_up_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS
         driver = job.driver(device)
         job.load(driver)
         findings += [f"power-up {seed}: {one}" for one in job.differences(driver, device)]
-        # all outputs of the core in order; each buffer at the end, also bytes of the host
+        # registers: every value read, in order; memory: all buffers at the end, including what the host wrote
         runs[seed] = {"cycles": device.simulated, "registers": device.values, "memory": device.contents}
     for seed, run in runs.items():
         unequal = [name for name, value in run.items() if value != runs[seeds[0]][name]]
@@ -39,9 +39,9 @@ def power_up_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS
 
 
 def unloaded_findings(program: Path, job: ShortJob, seeds: Sequence[int] = SEEDS) -> list[str]:
-    """Run a job on a core without a network, load it, run it again, and describe errors of the second run.
+    """Run a job on a core without a network, load the network, rerun the job, and describe errors of the second run.
 
-    The first run must end without accesses outside the buffers, and a load must replace all its effects.
+    The first run must access nothing outside the buffers, and the load must undo all effects of this run.
     """
     findings = []
     for seed in seeds:

@@ -1,4 +1,4 @@
-"""Random commands and settings near every limit: the core refuses as golden does, and starts all other commands."""
+"""Random commands and settings near every limit: the core must refuse what golden refuses, and start the others."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class _Attempt:
 def refusal_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> Iterator[str]:
     """Run commands on a core without accessible memory and describe differences from golden.
 
-    Images without which no job starts are readable. They are loaded first, and again after each accepted command, which
-    ends in an error; a refusal leaves the network.
+    Only the images that every job needs are readable. They are loaded first, and again after each accepted command, as
+    it ends in an error; a refusal keeps the network.
 
-    Covered are each command with each alignment bit and high bit of each address; images that end at, before and beyond
-    the address bits; settings from `Trials.together`; every setting with every bit and with values around every limit;
+    The commands cover each alignment bit and high bit of each address; images that end at, before and beyond the
+    address bits; settings from `Trials.together`; every setting with every bit and with values around every limit;
     `RANDOM_COMMANDS` with several changed settings; unknown commands; partial writes of the command register.
 
     Parameters
@@ -119,7 +119,7 @@ def _finding(spec: CoreSpec, one: _Attempt, status: int, address: int, read: int
 
 
 def write_settings(session: Session, core: CoreRegisters, settings: Mapping[str, int], written: dict[str, int]) -> None:
-    """Write all settings of a core whose registers differ from `written`, which is updated."""
+    """Write the settings that differ from `written`, the core's present values, and update `written`."""
     for setting in core.settings:
         for name, value in setting.words(settings[setting.name]).items():
             if written.get(name) != value:

@@ -1,4 +1,4 @@
-"""Words at all register addresses: each register keeps all its bits and answers as golden does."""
+"""Words at all register addresses: each register must keep all its bits and answer as golden does."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ROUNDS = 2
 def register_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> list[str]:
     """Write different words to all addresses, read all, and describe differences from golden.
 
-    Whole words come first, then each address gets one with each set of byte strobes. Commands and soft resets are never
-    started. `seed` is for the words, `mutant` as in `Session`.
+    First whole words, then a word with each set of byte strobes at each address. Commands and soft resets are never
+    started. `seed` determines the words; `mutant` as in `Session`.
     """
     registers, rng = spec.registers.map, np.random.default_rng(seed)
     commands = [register.offset for register in registers.accessed("W", "W1S")]
