@@ -166,3 +166,28 @@ def whole(path: Path) -> Iterator[Path]:
         if missing:
             shutil.rmtree(missing, ignore_errors=True)
         raise
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Context with a temporary folder; at the end it is renamed to `path` and replaces an existing folder.
+
+    After an exception neither an incomplete folder nor a new parent remains, and an existing folder is unchanged.
+    Raises `UserError` if the path exists and is no folder.
+    """
+    if path.exists() and not path.is_dir():
+        raise UserError(f"{path} is no folder, and is not replaced: choose another")
+    missing = next((part for part in reversed(path.parents) if not part.exists()), None)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".fabtune-") as scratch:
+            unfinished = Path(scratch, "whole")
+            unfinished.mkdir()
+            yield unfinished
+            if path.exists():
+                os.replace(path, Path(scratch, "replaced"))
+            os.replace(unfinished, path)
+    except BaseException:
+        if missing:
+            shutil.rmtree(missing, ignore_errors=True)
+        raise

@@ -82,15 +82,8 @@ class SentenceTuning(TransformerTuning):
         return base_error(self.model, inputs, labels, exact)
 
     def facts(self) -> dict[str, Any]:
-        """Errors of the base, forward work, clipped values and cut sentences, by their keys in ``--json``."""
-        errors = {self.names[name]: round(error, 6) for name, error in self.frozen.errors.items()}
-        saturated = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
-        return {
-            "base": self.base,
-            **self.comparison(),
-            "errors": errors,
-            **self.cache_facts(),
-            "saturated": saturated,
+        """See `base_facts`; also the number of cut sentences, and the most tokens of one."""
+        return self.base_facts(self.comparison()) | {
             "cut_sentences": self.sentences.cut((*self.task.tune.sentences, *self.task.test.sentences)),
             "most_tokens": self.sentences.most_tokens,
         }

@@ -20,3 +20,17 @@ def task():
 @pytest.fixture
 def classifier(tiny_transformer, task):
     return TextClassifier(tiny_transformer, task.prompts)
+
+
+@pytest.fixture(scope="session")
+def tied_decoder(tiny_decoder, tmp_path_factory):
+    """The tiny decoder with its embeddings as head, in bfloat16."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = tmp_path_factory.mktemp("tied")
+    AutoTokenizer.from_pretrained(tiny_decoder).save_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(tiny_decoder, tie_word_embeddings=True)
+    model.tie_weights()
+    model.to(torch.bfloat16).save_pretrained(folder)
+    return folder
