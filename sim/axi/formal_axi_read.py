@@ -41,7 +41,7 @@ def check(checker: Checker, spec: AxiReadSpec) -> None:
     checker.handshake("o", unless=block.stop | bad)
     # `over` adds 0 words, and suspends the drain rule as any gain does
     gains = [(arrived & ~over, 1), (over | block.stop | bad | edge.memory.bad, 0)]
-    checker.balance("o", gains, [(block.o.valid, checker.moves("o"), 1)], spec.depth, spec.depth + 4)
+    checker.balance("o", gains, "o", spec.depth, spec.depth + 4)
     delivered = parts.beats.o
     checker.rule("delivered", ~block.o.valid | (delivered.valid & (block.o.payload == delivered.payload)))
     stopped = over | block.error.any()

@@ -141,7 +141,7 @@ class Checker:
         self,
         name: str,
         gains: Iterable[tuple[Value, int]],
-        spends: Iterable[tuple[Value, Value, int]],
+        spends: str | Iterable[tuple[Value, Value, int]],
         capacity: int,
         drained: int = 0,
         also: Value | int = 1,
@@ -155,8 +155,8 @@ class Checker:
         ----------
         gains : iterable of (event, words)
             The words are outstanding from the cycle after the event on.
-        spends : iterable of (offer, event, words)
-            `offer` is high while the words are offered, `event` at their transfer.
+        spends : str or iterable of (offer, event, words)
+            `offer` is high while the words are offered, `event` at their transfer. A stream's name stands for its words.
         capacity : int
             Maximum number of outstanding words.
         drained : int
@@ -164,6 +164,8 @@ class Checker:
         also : Value
             High in cycles that count for `drained`, for instance while another required input is valid.
         """
+        if isinstance(spends, str):
+            spends = [(self.streams[spends].valid, self.moves(spends), 1)]
         m, gains, spends = self.m, list(gains), list(spends)
         owed = Signal(range(capacity + sum(words for _, words in gains) + 1), name=f"{name}_owed")
         gained = sum((Mux(event, words, 0) for event, words in gains), Value.cast(0))

@@ -209,7 +209,7 @@ def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> No
     }
     for state, cycles in steps.items():
         checker.passes(f"{state.lower()}_ends", walk.state(state) & move, cycles + 1)
-    checker.balance("logits_words", gains, [(logits.valid, checker.moves("logits"), 1)], classes * spec.batch)
+    checker.balance("logits_words", gains, "logits", classes * spec.batch)
 
 
 def _line(checker: Checker, value: Value, cycles: int, name: str) -> list[Value]:

@@ -17,6 +17,6 @@ LARGE = True
 
 def check(checker: Checker, spec: AdapterSpec) -> None:
     """The beats of the parameter image are outstanding from a batch's start, and complete before the next batch."""
-    beats, port = spec.mapping.adapter_beats, checker.streams["o"]
+    beats = spec.mapping.adapter_beats
     begins = ObservedBatch(checker, spec).begins
-    checker.balance("o_words", [(begins, beats)], [(port.valid, checker.moves("o"), 1)], beats)
+    checker.balance("o_words", [(begins, beats)], "o", beats)

@@ -17,7 +17,7 @@ CUT = ("multipliers",)
 def check(checker: Checker, spec: MacSpec) -> None:
     m, port = checker.m, checker.streams["o"]
     ends = checker.moves("i") & checker.payload("i").last
-    checker.balance("o_words", [(ends, 1)], [(port.valid, checker.moves("o"), 1)], spec.latency, spec.latency)
+    checker.balance("o_words", [(ends, 1)], "o", spec.latency, spec.latency)
     checker.progress(1)
     # all stages move together, and wait only for the receiver
     moves, under_way = ~port.valid | port.ready, Signal(spec.latency, name="under_way")

@@ -110,7 +110,7 @@ def layer_rules(checker: Checker, spec: LayerBlockSpec) -> None:
     checker.lemma("samples_read", (full | final | ((sent == 0) & ~o.valid)) & ~(full & filled))
     here = samples + full + filled
     checker.lemma("samples_owed", outstanding == here * outputs + final - Mux(final, 0, sent))
-    checker.balance("o_words", [(whole, outputs)], [(o.valid, checker.moves("o"), 1)], 3 * outputs + 1)
+    checker.balance("o_words", [(whole, outputs)], "o", 3 * outputs + 1)
     checker.rule("load_behind", ~checker.moves("load") | (outstanding <= outputs + 1))
 
     checker.passes("sample_arrives", entering != 0, _SOON)

@@ -17,8 +17,6 @@ def check(checker: Checker, spec: CoefficientSpec) -> None:
     inside = probe_of(checker.block)
     checker.lemma("takes", inside.takes == inside.state("take"))
     ends = checker.moves("i") & checker.payload("i").last
-    output = checker.streams["o"]
-    spend = [(output.valid, checker.moves("o"), 1)]
-    checker.balance("steps", [(ends, 1)], spend, 1)
-    checker.balance("rates", [(checker.moves("rate"), 1)], spend, 1, drained=longest)
+    checker.balance("steps", [(ends, 1)], "o", 1)
+    checker.balance("rates", [(checker.moves("rate"), 1)], "o", 1, drained=longest)
     checker.progress(longest)

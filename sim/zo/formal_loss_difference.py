@@ -20,9 +20,7 @@ def check(checker: Checker, spec: LossDifferenceSpec) -> None:
     with m.If(end):
         m.d.sync += side.eq(~side)
 
-    output = checker.streams["o"]
-    spend = [(output.valid, checker.moves("o"), 1)]
     # the pairs in the memories, and an offered word
-    checker.balance("pairs", [(end & side, 1)], spend, spec.pairs + 1)
-    checker.balance("labels", [(checker.moves("label"), 1)], spend, 1, drained=spec.product + 1)
+    checker.balance("pairs", [(end & side, 1)], "o", spec.pairs + 1)
+    checker.balance("labels", [(checker.moves("label"), 1)], "o", 1, drained=spec.product + 1)
     checker.progress(spec.period(spec.classes) + spec.latency_of(spec.classes))

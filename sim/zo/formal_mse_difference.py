@@ -20,10 +20,7 @@ def check(checker: Checker, spec: MseDifferenceSpec) -> None:
     with m.If(end):
         m.d.sync += side.eq(~side)
 
-    output = checker.streams["o"]
-    outstanding = checker.balance(
-        "pairs", [(end & side, 1)], [(output.valid, checker.moves("o"), 1)], 1, drained=spec.latency + 1
-    )
+    outstanding = checker.balance("pairs", [(end & side, 1)], "o", 1, drained=spec.latency + 1)
     checker.rule("target_taken", moves == checker.moves("target"))
     checker.takes("i", (outstanding == 0) & checker.streams["target"].valid)
     checker.progress(spec.latency)

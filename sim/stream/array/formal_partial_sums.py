@@ -1,4 +1,4 @@
-"""Rules of `partial_sums`: when terms wait, no lost or extra result, row order, and no read of a row during its write.
+"""Rules of `partial_sums`: when terms must wait, no lost or extra result, row order, no read of a row being written.
 
 The bench checks the sums themselves.
 """
@@ -19,7 +19,7 @@ def check(checker: Checker, spec: PartialSumsSpec) -> None:
     m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
     term = i.payload
     taken, ends = checker.moves("i"), checker.moves("i") & term.last
-    # rows written back 1 and 2 cycles later
+    # rows taken 1 and 2 cycles ago, whose write-back is under way
     later = [(Signal(name=f"later{age}"), Signal.like(term.row, name=f"later_row{age}")) for age in range(2)]
     m.d.sync += [later[0][0].eq(taken & ~term.last), later[0][1].eq(term.row)]
     m.d.sync += [later[1][0].eq(later[0][0]), later[1][1].eq(later[0][1])]
@@ -34,7 +34,7 @@ def check(checker: Checker, spec: PartialSumsSpec) -> None:
     checker.balance(
         "o_parts",
         [(ends, spec.parts)],
-        [(o.valid, checker.moves("o"), 1)],
+        "o",
         capacity=(spec.sums + 1) * spec.parts,
         drained=(spec.sums + 1) * spec.parts + spec.latency,
     )
@@ -43,9 +43,9 @@ def check(checker: Checker, spec: PartialSumsSpec) -> None:
 
 
 def _in_order(checker: Checker, spec: PartialSumsSpec, queue: Fifo) -> None:
-    """Prove the order of complete rows into the queue and of all parts of a row out of it.
+    """Prove that complete rows enter the queue in order, and that the parts of each row leave in order.
 
-    The FIFO's own proof covers the order within the queue.
+    `formal_fifo` proves the order within the queue.
     """
     m, i, o = checker.m, checker.streams["i"], checker.streams["o"]
     moves, enters, leaves = ~o.valid | o.ready, queue.i, queue.o

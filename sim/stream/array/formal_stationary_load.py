@@ -1,4 +1,4 @@
-"""Rules of `stationary_load`: a key row becomes a column of its tile, a value row a lane; no beat lost or invented.
+"""Rules of `stationary_load`: a key row becomes a column of its tile, a value row a lane; no beat is lost or invented.
 
 A free input picks an arbitrary row, which the rules follow into its tile. Only bit 0 of each number is compared: all
 bits take the same path.
@@ -27,13 +27,7 @@ def check(checker: Checker, spec: StationaryLoadSpec) -> None:
     with m.If(taken):
         m.d.sync += [number.eq(Mux(final, 0, number + 1)), turn.eq(row_word.turn), part.eq(row_word.part)]
     drained = 2 * spec.beats + spec.latency
-    outstanding = checker.balance(
-        "o_beats",
-        [(taken & final, spec.beats)],
-        [(checker.streams["o"].valid, checker.moves("o"), 1)],
-        capacity=2 * spec.beats + 1,
-        drained=drained,
-    )
+    outstanding = checker.balance("o_beats", [(taken & final, spec.beats)], "o", 2 * spec.beats + 1, drained)
     # a beat is offered without waiting for `ready`
     checker.passes("o_offered", (outstanding != 0) & ~checker.streams["o"].valid, spec.latency)
     _follow(checker, spec, outstanding, number)
@@ -55,7 +49,7 @@ def _follow(checker: Checker, spec: StationaryLoadSpec, pending: Signal, number:
         m.d.sync += ahead.eq(pending - checker.moves("o"))
         lanes = [Mux(zero[lane // spec.columns], 0, wires[Q8_16.width * lane]) for lane in range(spec.lanes)]
         m.d.sync += [into.eq(lane) for into, lane in zip(values, lanes, strict=True)]
-        # the columns of a value row's part, moved to the first columns
+        # of a value row only one part is used: it moves to the first columns
         with m.If(~row_word.turn):
             for column in range(spec.columns):
                 m.d.sync += values[column].eq(mux_tree(row_word.part, [lanes[segment[column]] for segment in parts]))

@@ -22,7 +22,7 @@ def check(checker: Checker, part: ChunkWords) -> None:
     m.d.sync += outstanding.eq(outstanding + part.asked - taken)
     checker.assume(~part.asked | part.room)
     checker.assume(~chunk.valid | outstanding.any())
-    words = checker.balance("o", [(taken, _WORDS)], [(part.o.valid, checker.moves("o"), 1)], _DEPTH, _WORDS + 4)
+    words = checker.balance("o", [(taken, _WORDS)], "o", _DEPTH, _WORDS + 4)
     inner = probe_of(part)
     counted = inner.places + words + Mux(outstanding[1], 2 * _WORDS, 0) + Mux(outstanding[0], _WORDS, 0)
     checker.lemma("places_counted", counted == _DEPTH)

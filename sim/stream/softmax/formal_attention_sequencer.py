@@ -1,6 +1,6 @@
 """Rules of `attention_sequencer`: whole tiles and chunks, exact counts, a `done` for each operation, and no hang.
 
-The bench compares the read addresses with the golden model; the rules only count stream words.
+The rules only count words of streams; the bench compares the read addresses with the golden model.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _GROUPS = 2
 
 
 def check(checker: Checker, spec: AttentionSequencerSpec) -> None:
-    """Assumes operations of the contract, with narrow heads and sentences of 1 to `keys` tokens."""
+    """Assumes operations within the contract, with narrow heads and sentences of 1 to `keys` tokens."""
     operation, sentence = checker.payload("operation"), checker.payload("sentences")
     widths = [spec.columns * groups for groups in range(1, _GROUPS + 1)]
     checker.assume((operation.heads != 0) & (operation.key_heads != 0) & (operation.sentences != 0))
     checker.assume(operation.width.matches(*widths) & (sentence.length != 0) & (sentence.length <= spec.keys))
-    # the next operation is accepted while the previous `done` is offered
+    # the next operation may be accepted while the previous `done` is still offered
     busy = checker.words("operation", "done", 2)
     checker.rule("operation_waits", ~checker.streams["operation"].ready | (busy == 0) | checker.streams["done"].valid)
     _reciprocals(checker)
@@ -40,7 +40,7 @@ def check(checker: Checker, spec: AttentionSequencerSpec) -> None:
 
 
 def _reciprocals(checker: Checker) -> None:
-    """Reciprocals pass combinationally, and only for blocks with requested scores."""
+    """Prove that reciprocals pass combinationally, and only for blocks whose scores were requested."""
     inside = probe_of(checker.block)
     checker.lemma("owes", inside.owes == inside.owed.any())
     inverse, out = checker.streams["inverse"], checker.streams["reciprocals"]
@@ -50,7 +50,7 @@ def _reciprocals(checker: Checker) -> None:
 
 
 def _chunks(checker: Checker, spec: AttentionSequencerSpec) -> None:
-    """A chunk holds the received words; `done` follows the last write and counts the clipped values."""
+    """Prove that a chunk holds the received words, and that `done` follows the last write and counts clipped values."""
     m, contexts, write, done = checker.m, checker.payload("contexts"), checker.streams["write"], checker.streams["done"]
     words = spec.columns // spec.exponentials
     word = Signal(range(words), name="word")
@@ -62,7 +62,7 @@ def _chunks(checker: Checker, spec: AttentionSequencerSpec) -> None:
         for number, into in enumerate(stored):
             with m.If(word == number):
                 m.d.sync += into.eq(contexts.value)
-    checker.balance("write_words", [(gain & whole, 1)], [(write.valid, checker.moves("write"), 1)], 1)
+    checker.balance("write_words", [(gain & whole, 1)], "write", 1)
     values = [value for packed in stored for value in _parts(packed, spec.exponentials)]
     into = _parts(Value.cast(write.payload.value), spec.columns)
     same = [
@@ -76,7 +76,7 @@ def _chunks(checker: Checker, spec: AttentionSequencerSpec) -> None:
         counted = Mux(checker.moves("inverse"), checker.payload("inverse").clipped, 0)
         m.d.sync += clipped.eq(clipped + Mux(gain, count, 0) + counted)
     inside, parts = probe_of(checker.block), parts_of(checker.block)
-    # values are counted within an operation only
+    # the count of clipped values starts anew with each operation
     checker.lemma("clipped_inside", ~inside.busy | (clipped == (inside.counted + parts.writer.clipped)[: len(clipped)]))
     checker.lemma("counts_inside", inside.busy | ~(gain | checker.moves("inverse")))
     checker.rule("done_clipped", ~done.valid | inside.busy | (done.payload.clipped == clipped))
@@ -89,7 +89,7 @@ def _parts(value: Value, count: int) -> list[Value]:
 
 
 def _tiles(checker: Checker, spec: AttentionSequencerSpec) -> None:
-    """Rows of a tile agree and number as many as `stationary_load` takes; values have no zero parts."""
+    """Prove that a tile's rows agree and are as many as `stationary_load` takes; value rows have no zeroed parts."""
     m, read = checker.m, checker.streams["keys_read"]
     keys = parts_of(checker.block).keys
     inside, line = probe_of(keys), parts_of(keys).line

@@ -1,4 +1,4 @@
-"""Rules of `tensor_sequencer`: each tensor of an instruction is announced once on each stream."""
+"""Rules of `tensor_sequencer`: each output stream announces each tensor of an instruction once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def check(checker: Checker, spec: TensorSequencerSpec) -> None:
         pending = Signal(range(_LONGEST + 1), name=f"{name}_left")
         checker.m.d.comb += pending.eq(remaining - (gives & ~port.valid))
         checker.lemma(f"{name}_offered", gives | ~port.valid)
-        counted = checker.balance(name, gains, [(port.valid, checker.moves(name), 1)], _LONGEST)
+        counted = checker.balance(name, gains, name, _LONGEST)
         checker.lemma(f"{name}_counted", counted == pending & ~idle.replicate(len(pending)))
     for name in ("offsets", "corrections"):
         checker.rule(f"{name}_offered", gives | ~checker.streams[name].valid)

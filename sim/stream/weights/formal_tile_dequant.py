@@ -1,4 +1,4 @@
-"""Rules of `tile_dequant`: every beat of codes becomes weights, every other beat values."""
+"""Rules of `tile_dequant`: every beat of codes becomes weights, every beat of values becomes values."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ CUT = ("multipliers",)
 
 
 def check(checker: Checker, spec: TileDequantSpec) -> None:
-    """Assumes tensors with records or values, and tiles in each."""
+    """Assumes tensors with at least one record or value, each with at least one tile."""
     inner = probe_of(checker.block)
-    operation, o, v = (checker.streams[name] for name in ("operation", "o", "v"))
+    operation, v = (checker.streams[name] for name in ("operation", "v"))
     sizes = (operation.payload[name] != 0 for name in ("length", "blocks", "tiles"))
     checker.assume(~operation.valid | Cat(sizes).all())
     parts = BEAT_CODES // spec.width
     codes = inner.entering & inner.room
-    words = checker.balance("o_words", [(codes, 1)], [(o.valid, checker.moves("o"), 1)], spec.latency, spec.latency)
+    words = checker.balance("o_words", [(codes, 1)], "o", spec.latency, spec.latency)
     checker.rule("codes_enter", ~inner.entering | inner.room | (words != 0))
     beats = checker.moves("beats")
-    # a beat is accepted after all its parts have entered
+    # a beat is accepted once all its parts have entered
     checker.rule(
         "whole", ~(beats & inner.coded & ~inner.scaling & ~inner.skipping) | (codes & (inner.part == parts - 1))
     )

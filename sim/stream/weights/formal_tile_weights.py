@@ -1,6 +1,6 @@
-"""Rules of `tile_weights`: all beats of both sides for each tile, and a word of offsets for each tuned tile.
+"""Rules of `tile_weights`: each tile gives all beats of both sides; each tuned tile takes its word of offsets.
 
-No tile overwrites a tile still in use, and vectors take no word of an earlier tile.
+No tile overwrites a tile that is still in use, and vectors take no word of an earlier tile.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: TileWeightsSpec) -> None:
-    """Assumes tensors with records or values, and tiles in each."""
+    """Assumes tensors with at least one record or value, each with at least one tile."""
     block = checker.block
     inner, replay = probe_of(block), parts_of(block).replay
-    operation, w, v, offsets = (checker.streams[name] for name in ("operation", "w", "v", "offsets"))
+    operation, v, offsets = (checker.streams[name] for name in ("operation", "v", "offsets"))
     sizes = (operation.payload[name] != 0 for name in ("length", "blocks", "tiles"))
     checker.assume(~operation.valid | (Cat(sizes).all() & (operation.payload.tiles <= BLOCK // spec.lanes)))
 
@@ -43,7 +43,7 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
     with checker.lemmas_end():
         _corrections(checker, spec)
     done, tuned = replay.done, replay.done & replay.tuned
-    checker.balance("w_beats", [(done, spec.lanes)], [(w.valid, checker.moves("w"), 1)], 2 * spec.lanes + 2)
+    checker.balance("w_beats", [(done, spec.lanes)], "w", 2 * spec.lanes + 2)
     words = checker.balance("tile_words", [(tuned, 1)], [(replay.take, replay.take, 1)], 2)
     checker.rule("words_wait", (words == 0) | replay.waits)
     checker.rule("one_taker", ~(replay.take & inner.word_used))
@@ -57,10 +57,10 @@ def check(checker: Checker, spec: TileWeightsSpec) -> None:
 
 
 def _corrections(checker: Checker, spec: TileWeightsSpec) -> None:
-    """A tile gets all corrections up to its end, and no later ones."""
+    """Prove that a tile gets all corrections up to its end, and no later correction."""
     inner = probe_of(checker.block)
     reached = inner.final | (inner.correction.place[exact_log2(spec.weights) :] <= inner.tile)
-    # valid while the tile did not change in the previous cycle
+    # holds unless the tile changed in the previous cycle
     same = inner.correcting | (inner.at != 0)
     checker.lemma("reached", ~same | ~inner.there | (inner.reached == reached))
     due = inner.corrected & inner.there & reached
@@ -69,7 +69,7 @@ def _corrections(checker: Checker, spec: TileWeightsSpec) -> None:
 
 
 def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
-    """Full tiles, less the beats already sent of the first, account for all outstanding beats."""
+    """Prove the number of outstanding beats: those of full tiles, less the sent beats of the first tile."""
     replay, w = parts_of(checker.block).replay, checker.streams["w"]
     inner = probe_of(replay)
     filled, both, fill, drain = inner.there, inner.both, inner.fill, inner.drain
@@ -77,7 +77,7 @@ def _tiles(checker: Checker, spec: TileWeightsSpec) -> None:
     pending = Signal(range(3 * spec.lanes))
     checker.m.d.sync += pending.eq(pending + Mux(replay.done, spec.lanes, 0) - checker.moves("w"))
     whole = (filled + both) * spec.lanes
-    # words of stored tiles: the first beat of each tile takes its own
+    # number of offset words for stored tiles; a tile takes its word with its first beat
     words = Signal(range(4))
     checker.m.d.sync += words.eq(words + (replay.done & replay.tuned) - replay.take)
     checker.lemmas_together(
