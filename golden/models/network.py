@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..errors import UserError
-from .layers import BatchNorm, Concat, Flatten, Layer, Linear, Shape
+from .layers import BatchNorm, Concat, Flatten, Layer, Linear, Shape, Weighted
 from .stages import Sources, Stage, chain, stage_ends, stages_of
 
 
@@ -63,6 +63,11 @@ class Network:
         if any(isinstance(layer, Concat) for layer in self.layers[self.ends[-1] :]):
             raise UserError(f"{self.name} must end in one linear layer, not in a concatenation")
         return stages
+
+    @property
+    def weighted(self) -> list[int]:
+        """Indices of the layers with weights."""
+        return [index for index, layer in enumerate(self.layers) if isinstance(layer, Weighted)]
 
     @cached_property
     def ends(self) -> tuple[int, ...]:

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+
+import numpy as np
 
 from ..errors import UserError
-from ..fixed import Integers
+from ..fixed import divided
 
 LARGEST = 127
 LARGEST_SHIFT = 24
@@ -26,7 +27,6 @@ LARGEST_COUNT = 255
 
 Moves = list[tuple[int, int]]
 """Position and coefficient of each move, the argument of `Periodic.accumulate`."""
-_Number = TypeVar("_Number", int, Integers)
 
 
 @dataclass(frozen=True)
@@ -49,17 +49,11 @@ class Scalars:
             shift += 1
         if shift > LARGEST_SHIFT:
             raise UserError(f"a step moves by {largest}, beyond {LARGEST << LARGEST_SHIFT}: lower the rate")
-        return cls(shift, tuple(round_to_even(coefficient, 1 << shift) for coefficient in coefficients))
+        return cls(shift, tuple(divided(np.array(coefficients, np.int64), 1 << shift).tolist()))
 
     @property
     def coefficients(self) -> tuple[int, ...]:
         return tuple(value << self.shift for value in self.values)
-
-
-def round_to_even(value: _Number, divisor: int) -> _Number:
-    """Quotient of an integer or an array of integers, rounded half to even."""
-    quotient, rest = divmod(value, divisor)
-    return quotient + (2 * rest + (quotient & 1) > divisor)
 
 
 @dataclass(frozen=True)

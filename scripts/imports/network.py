@@ -18,7 +18,7 @@ from ...golden.datasets.npz import inputs_of
 from ...golden.errors import UserError
 from ...golden.fixed import Q4_12, Q8_16
 from ...golden.importers.layers.folding import described, folded
-from ...golden.models.layers import MaxPool, Weighted, by
+from ...golden.models.layers import MaxPool, by
 from ...golden.models.network import Network
 from ...golden.models.stages import Stage, Tensors
 from ...golden.models.text import text_of
@@ -63,7 +63,7 @@ def run(request: ImportRequest) -> dict[str, Any]:
     clipped, ranges = dynamic_range(network, module, parameters, samples)
     byte_inputs = has_byte_inputs(network) if samples is None else samples.inputs.dtype == np.uint8
     cores = core_facts(network, byte_inputs, request.estimate)
-    weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    weighted = network.weighted
     stages = [
         _stage(number, module.titles[index], stage, span)
         for number, (index, stage, span) in enumerate(zip(weighted, network.stages, ranges, strict=True))

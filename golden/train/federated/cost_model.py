@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...models.layers import Shape, Weighted
+from ...models.layers import Shape
 from ...models.module import NetworkModule
 from ...models.network import Network
 from ...models.stages import chain
@@ -23,7 +23,7 @@ def cut_of(network: Network, stage: int) -> int:
     UserError
         If the network does not have the stage, or a residual or a concatenation crosses the cut.
     """
-    weighted = [number for number, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    weighted = network.weighted
     if not -len(weighted) <= stage < len(weighted):
         raise UserError(f"stage = {stage}: {network.name} has {len(weighted)} layers with weights")
     # layers before the first stage have no parameters to perturb
@@ -60,7 +60,7 @@ def saved(parameters: tuple[int, int], work: tuple[int, int], second: int) -> fl
 
 def stage_of(network: Network, second: int) -> int:
     """Stage with the largest `saving`, among the network's possible cuts."""
-    weighted = [number for number, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    weighted = network.weighted
     stages = [stage for stage, number in enumerate(weighted) if stage and number in network.cuts]
     return max(stages, key=lambda stage: saving(network, stage, second), default=0)
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from ...errors import UserError
-from ...zo.scalars import round_to_even
+from ...fixed import divided
 from .client import ClientTask
 from .federated_model import FederatedModel, Totals
 from .message import Message
@@ -136,4 +136,4 @@ def average(sums: Sequence[Tensor], shares: Sequence[int]) -> Tensor:
     """
     whole = sum(shares)
     scaled = [share * tensor.numpy().astype(np.int64) for tensor, share in zip(sums, shares, strict=True)]
-    return torch.from_numpy(round_to_even(np.sum(scaled, axis=0), whole).astype(np.int32))
+    return torch.from_numpy(divided(np.sum(scaled, axis=0), whole).astype(np.int32))

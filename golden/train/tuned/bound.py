@@ -49,7 +49,7 @@ def accuracy_bound(bound: NDArray[np.float64], logits: NDArray[np.floating]) -> 
 def _bound(tuned: TunedNetwork, inputs: Tensor) -> NDArray[np.float64]:
     network = tuned.network
     layers = module_of(network).double()
-    weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    weighted = network.weighted
     for index, stage_parameters in zip(weighted, tuned.parameters, strict=True):
         layers[index].weight.copy_(torch.from_numpy(stage_parameters.weight))
         layers[index].bias.copy_(torch.from_numpy(stage_parameters.bias))

@@ -28,7 +28,7 @@ from ...importers.layers.own_tensors import (
 from ...lora.adapters import Adapters, AdapterSizes, Tuned, last_layer_sizes, untuned_layer
 from ...lora.job import Job
 from ...models.batch_norm import Floats64, StageParameters
-from ...models.layers import Linear, Weighted
+from ...models.layers import Linear
 from ...models.module import module_of
 from ...models.names import unused
 from ...models.network import Network, deployed
@@ -199,7 +199,7 @@ class TunedModule(nn.Module):
         with torch.device("meta"):
             plain = module_of(network)
         plain.to_empty(device="cpu")
-        weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+        weighted = network.weighted
         self._reads, self._layers = network.reads, list(plain)
         self._beside: dict[int, nn.Module] = {}
         self._skips: list[nn.Module] = []

@@ -72,7 +72,7 @@ class _Writer:
         own += [f"{stages[one.stage].title}.lora_{name}" for one in adapters for name in "ab"]
         # the user's own names come first
         self._own = {name: self._unused(name) for name in own}
-        self._numbers = [at for at, layer in enumerate(tuned.network.layers) if isinstance(layer, Weighted)]
+        self._numbers = tuned.network.weighted
         # names of the sample and of all layers' outputs
         names = ["input"]
         for number, (layer, read) in enumerate(zip(tuned.network.layers, tuned.network.reads, strict=True)):

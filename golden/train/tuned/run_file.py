@@ -20,7 +20,7 @@ from ...errors import UserError
 from ...fixed import Q4_12
 from ...importers.layers.own_tensors import StageTensors, State
 from ...models.checkpoint import load_saved
-from ...models.layers import Shape, Weighted
+from ...models.layers import Shape
 from ...models.network import Network
 from ..zo.delta_file import ARRAY_LAYOUT, Delta, stages_digest
 
@@ -178,7 +178,7 @@ def by_title(
     `state` has the user's tensors before tuning. `tensors` are from `Engine.tensors`: ``adapter.STAGE.a``,
     ``layer.STAGE.weight``, or by a layer's number.
     """
-    weighted = [index for index, layer in enumerate(network.layers) if isinstance(layer, Weighted)]
+    weighted = network.weighted
     named: dict[str, NDArray[np.generic]] = {}
     alone: dict[int, dict[str, Any]] = {}
     for name, values_read in tensors.items():

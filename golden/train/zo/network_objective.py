@@ -40,21 +40,17 @@ class NetworkObjective:
 
     @torch.no_grad()
     def accuracy(self, at_once: int = 500) -> float:
-        inputs, labels = self._tensors(self.task.test)
-        pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
-        return sum(
-            int((self.module(inputs_part).argmax(1) == labels_part).sum()) for inputs_part, labels_part in pairs
-        ) / len(labels)
+        return self._held_out(lambda logits, labels: (logits.argmax(1) == labels).sum(), at_once)
 
     @torch.no_grad()
     def held_out_loss(self, at_once: int = 500) -> float:
+        return self._held_out(partial(functional.cross_entropy, reduction="sum"), at_once)
+
+    def _held_out(self, total: Callable[[Tensor, Tensor], Tensor], at_once: int) -> float:
+        """Mean over the held-out samples of a quantity, `total` of logits and labels."""
         inputs, labels = self._tensors(self.task.test)
         pairs = zip(torch.split(inputs, at_once), torch.split(labels, at_once), strict=True)
-        losses = (
-            functional.cross_entropy(self.module(inputs_part), labels_part, reduction="sum")
-            for inputs_part, labels_part in pairs
-        )
-        return float(sum(losses)) / len(labels)
+        return float(sum(total(self.module(samples), of_samples) for samples, of_samples in pairs)) / len(labels)
 
     def losses(self, kind: Literal["generic", "task"]) -> list[Callable[[], Tensor]]:
         """Closures of the losses of single samples: of pre-training ("generic") or tuning ("task"), at most 256."""

@@ -72,14 +72,7 @@ class SampleTuning(TransformerTuning):
         return LabelledInputs(self.samples.rows(Converter().samples(samples)), samples.labels.astype(np.int64))
 
     def facts(self) -> dict[str, Any]:
-        """Errors of the base, forward work and clipped values, by their keys in ``--json``."""
+        """See `base_facts`."""
         compared = self.task.tune[:COMPARED]
         exact = last_float(self.samples.network, self.samples.parameters, *self._rows(compared))
-        saturated = {self.names[name]: count for name, count in self.frozen.clipped.items()} | self.job.saturated_places
-        return {
-            "base": self.base,
-            **base_error(self.model, self.tune.inputs[:COMPARED], compared.labels, exact),
-            "errors": {self.names[name]: round(error, 6) for name, error in self.frozen.errors.items()},
-            **self.cache_facts(),
-            "saturated": saturated,
-        }
+        return self.base_facts(base_error(self.model, self.tune.inputs[:COMPARED], compared.labels, exact))

@@ -193,10 +193,21 @@ class TransformerTuning(IntegerRun):
         counts = products(network, lengths)
         return sum(counts[self.cached.start if self.cached else 0 :]) / sum(counts)
 
-    def cache_facts(self) -> dict[str, Any]:
-        """Forward work and size of the cache in bytes, by their keys in ``--json``."""
+    def base_facts(self, comparison: Mapping[str, float]) -> dict[str, Any]:
+        """Errors of the base, forward work, cache in bytes and clipped values, by their keys in ``--json``.
+
+        `comparison` is the base's `base_error`.
+        """
         cache = {"cache": self.cached.kind, "cache_bytes": self.cached.size} if self.cached else {}
-        return {"forward_work": round(self.forward_work, 4), **cache}
+        clipped = {self.names[name]: count for name, count in self.frozen.clipped.items()}
+        return {
+            "base": self.base,
+            **comparison,
+            "errors": {self.names[name]: round(error, 6) for name, error in self.frozen.errors.items()},
+            "forward_work": round(self.forward_work, 4),
+            **cache,
+            "saturated": clipped | self.job.saturated_places,
+        }
 
     def take_steps(self, progress: ZerothOrderProgress) -> None:
         take_steps(self._job, self.tune.inputs, self.orders, progress)
