@@ -156,7 +156,7 @@ class Checker:
         gains : iterable of (event, words)
             The words are outstanding from the cycle after the event on.
         spends : str or iterable of (offer, event, words)
-            `offer` is high while the words are offered, `event` at their transfer. A stream's name stands for its words.
+            `offer` is high while the words are offered, `event` at their transfer. A stream's name: its words.
         capacity : int
             Maximum number of outstanding words.
         drained : int
