@@ -1,4 +1,4 @@
-"""Memories and a register host on a core's AXI buses, from cocotbext-axi, with protocol monitors."""
+"""Memory and register host on a core's AXI buses, from cocotbext-axi, with protocol monitors."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _Call = Callable[..., Awaitable[Any]]
 class AxiSurroundings:
     """One memory shared by all memory ports, and a host on the register bus.
 
-    `period` is the clock period in ns, `stall` the probability that the bench pauses a channel in a cycle.
+    `period` is the clock period in ns, `stall` the probability, in each cycle, that the bench pauses a channel.
 
     Attributes
     ----------
     memory : SparseMemory
         Bytes by address.
     responses : list of (int, int, int)
-        Address ranges, first and end, and the AXI response to their accesses; the first matching range counts.
+        First and end address of a range, and the AXI response to accesses there; the first matching range counts.
     monitors : list
         Monitors to `sample` every cycle and to `forget` at a reset.
     """
@@ -90,7 +90,7 @@ class AxiSurroundings:
         return filled
 
     def _answered(self, access: _Call, send: _Call, field: str) -> tuple[_Call, _Call]:
-        """Memory access and answer with the response configured in `responses`."""
+        """Memory port that accesses the memory and answers with the response that `responses` configures."""
         response = OKAY
 
         async def answered(address: int, what: Any) -> Any:
@@ -118,7 +118,7 @@ class AxiSurroundings:
             yield rng.random() < self._stall
 
     async def write(self, offset: int, value: int, strobe: int) -> list[int]:
-        """Write adjacent register bytes selected by `strobe`; returns [response, 0]."""
+        """Write the adjacent register bytes that `strobe` selects; returns [response, 0]."""
         lanes = [lane for lane in range(4) if strobe >> lane & 1]
         data = value.to_bytes(4, "little")[lanes[0] : lanes[-1] + 1]
         answer = await self._within(self._host.write(offset + lanes[0], data), offset)

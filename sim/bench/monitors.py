@@ -22,7 +22,7 @@ class HandshakeMonitor:
         return bool(int(self._valid.value))
 
     def forget(self) -> None:
-        """Drop the pending word: after a reset, or at the start of a phase."""
+        """Drop the pending word; call it after a reset and at the start of a phase."""
         self._held = None
 
     def sample(self) -> list[int] | None:
@@ -40,8 +40,8 @@ class HandshakeMonitor:
 class BurstMonitor:
     """Rules of the AXI4 memory port with wire prefix `prefix`: handshakes and burst shape.
 
-    Bursts have the bus's full width, increment, are aligned and stay within a 4 KiB page. Write data have exactly the
-    announced number of beats, the last marked. At a rising interrupt, no burst is offered or outstanding.
+    Bursts have the bus's full width, increment, are aligned and stay within a 4 KiB page. A write burst has exactly the
+    announced number of beats, the last marked. When the interrupt rises, no burst is offered or outstanding.
     """
 
     def __init__(self, dut: Any, test: str, prefix: str) -> None:
@@ -53,14 +53,14 @@ class BurstMonitor:
         self._data = writes[0] if writes else None
         self._bytes = len(getattr(dut, f"{prefix}_{halves[0]}data")) // 8
         self._channels = [*self._addresses, *writes]
-        # last beats of reads, and responses to writes: valid, ready, last
+        # wires that are all high when a burst ends: at a read's last beat, at a write's response
         ends = {"r": ("rvalid", "rready", "rlast"), "w": ("bvalid", "bready")}
         self._ends = [[getattr(dut, f"{prefix}_{wire}") for wire in ends[half]] for half in halves]
         self._interrupt = getattr(dut, "interrupt", None)
         self.forget()
 
     def forget(self) -> None:
-        """Drop all bursts in progress, after a reset."""
+        """Drop all bursts in progress; call it after a reset."""
         self._announced: list[int] = []
         self._sent: list[int] = [0]
         self._outstanding, self._raised = 0, True

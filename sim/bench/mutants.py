@@ -1,7 +1,7 @@
-"""Bench of many mutants in one simulator: a forked process each, started before the tests.
+"""Bench of many mutants in one simulator: each mutant is a forked process, started before the tests.
 
-The module is listed before the module of the tests. Each process inherits the loaded simulator and Python, and its
-design starts from power-up.
+The module must be listed before the module of the tests. Each process inherits the loaded simulator and Python, and
+starts with the design at power-up.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ async def choose_mutant(dut: Any) -> None:
 
 
 def _become(number: int, folder: Path, seconds: float) -> None:
-    """Give this process output files of its own and a time limit."""
+    """Give this process its own output files and a time limit."""
     log = os.open(folder / f"{number}.log", os.O_WRONLY | os.O_CREAT)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -68,6 +68,6 @@ def _become(number: int, folder: Path, seconds: float) -> None:
         "COCOTB_RESULTS_FILE": str(folder / f"{number}.xml"),
         "FABTUNE_RESULTS": str(folder / f"{number}.json"),
     }
-    # a fork has none of Verilator's threads, but the program would wait for them at exit
+    # leave at once: the program would wait for Verilator's threads, which a fork does not have
     atexit.register(os._exit, 0)
     signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -1,4 +1,4 @@
-"""Bench plans: the bench's actions inside the simulator, as integers and wire names."""
+"""Bench plans: what the bench does inside the simulator, as integers and wire names."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ..phase import HOST, Phase
 def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, compared: bool = False) -> dict[str, Any]:
     """Plan of a block's phases, for `simulator.simulate`; `seed` determines the stalls.
 
-    With `compared` the bench compares all words and stops at the first mismatch. Words of the first phase are always
-    compared where a mid-phase reset discards results.
+    With `compared` the bench itself compares all words and stops at the first mismatch. Words of the first phase are
+    always compared where a reset in the phase would discard the results.
     """
     streams = spec.streams()
     return {
@@ -64,7 +64,7 @@ def bench_plan(spec: Spec, emitted: Emitted, phases: list[Phase], seed: int, com
 
 
 def _wire_words(spec: Spec, emitted: Emitted, name: str, words: Words) -> list[list[int]]:
-    """Words as integers: one per wire of a stream, otherwise one per field."""
+    """Words as integers: for a stream one integer per wire, otherwise one per field."""
     streams = spec.streams()
     if name in streams:
         wires = emitted.ports[name].wires

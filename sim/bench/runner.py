@@ -42,11 +42,11 @@ QUIET = 32
 
 
 class Bench:
-    """A block under test, driven through a bench plan; attribute `cycles` counts clock cycles.
+    """A block under test that a bench plan drives; attribute `cycles` counts clock cycles.
 
-    The test name is the key of the results and part of the random seed. `stall` is the probability that the bench
-    pauses a stream or AXI channel in a cycle. With `fill` each phase begins without taking outputs, until the inputs
-    stall.
+    The test name is the key of the results and part of the random seed. `stall` is the probability, in each cycle, that
+    the bench pauses a stream or AXI channel. With `fill` the bench takes no outputs at the start of a phase, until the
+    inputs stall.
     """
 
     _longest_pause: ClassVar[int] = 0
@@ -99,16 +99,17 @@ class Bench:
         path.write_text(json.dumps(results))
 
     async def reset(self, cycles: int = RESET_CYCLES) -> None:
-        """Hold the reset, all inputs at 0."""
+        """Hold the reset for `cycles`, with all inputs at 0."""
         self._rest()
         self._levels |= dict.fromkeys(self.plan["input_wires"], 0) | {self.plan["reset"]: self.plan["reset_level"]}
         await self.wait(cycles)
         self._levels[self.plan["reset"]] = 1 - self.plan["reset_level"]
 
     async def interrupted(self, phase: dict[str, Any], times: int = 1) -> None:
-        """Run the beginning of a phase, then cancel: a random time after the start or after its step ``midway``.
+        """Run the beginning of a phase, and cancel it a random time after the start, or after the script step in
+        ``midway``.
 
-        The range of the random time comes from the phase, the upper end multiplied by `times`.
+        The range of the time is in ``midway``; its upper end is multiplied by `times`.
         """
         step, least, most = phase["midway"]
         self._step = -1
@@ -123,7 +124,7 @@ class Bench:
         self._sent.clear()
 
     async def wait(self, cycles: int) -> None:
-        """Wait some cycles; resumes before the rising edge, all wires settled."""
+        """Wait some cycles; returns before a rising edge, when all wires are settled."""
         last = self.cycles + cycles
         if cycles:
             await self._until(lambda: self.cycles >= last)
@@ -131,7 +132,8 @@ class Bench:
     async def _until(self, met: Callable[[], bool]) -> None:
         """Wait at least a cycle, until a condition holds.
 
-        The condition is called every cycle: resuming a cocotb task takes longer than all other work of the bench.
+        The clock loop calls the condition every cycle: resuming a cocotb task takes longer than all other work of the
+        bench.
         """
         event = Event()
         self._awaited[event] = met
@@ -175,7 +177,7 @@ class Bench:
         under_way = any(stream.under_way for stream in inputs)
         for stream in self._streams.values():
             if not stream.is_input:
-                # a sink without expected words is ready too once the inputs have begun
+                # a sink that expects no words is ready too, once the inputs have begun
                 willing = (stream.left > 0 or under_way) and not self._filling
                 stream.drive(willing and self._random.random() >= self._stall)
         for sideband in self._sidebands.values():
@@ -190,7 +192,7 @@ class Bench:
             sideband.start([])
 
     async def _phase(self, phase: dict[str, Any], judged: bool = True) -> dict[str, Any]:
-        """Run the streams, then the script, of a phase; returns cycles and outputs."""
+        """Run a phase, first the streams, then the script; returns cycles and outputs."""
         start = self.cycles
         self._high.clear()
         for address, data in phase["memory"].items():
@@ -230,7 +232,7 @@ class Bench:
         return self._around.memory
 
     async def _fill(self, inputs: dict[str, Any]) -> None:
-        """Move inputs but no outputs until the block is full; a block must accept at least a word."""
+        """Offer inputs and take no outputs until the block is full; a block must accept at least one word."""
         self._filling, idle = True, 0
         limit = 2 * Bench._longest_pause + (FILLED_SLACK_BUSES if self._around else FILLED_SLACK)
 
@@ -268,7 +270,7 @@ class Bench:
                 assert not stream.offers, f"{self.name}: {name} offers a word too many"
 
     async def _script(self, steps: list[dict[str, Any]], expected: list[list[int]]) -> list[list[int]]:
-        """Answers, [response, value], of the steps that have one."""
+        """Answers, [response, value], of the steps that have an answer."""
         answers = list[list[int]]()
         for self._step, step in enumerate(steps):
             self._sent.append(cocotb.start_soon(self._do(step)))

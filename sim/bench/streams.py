@@ -1,4 +1,4 @@
-"""Stream drivers: sources, sinks, and sidebands that accompany either."""
+"""Stream drivers: sources, sinks, and sidebands, which accompany a source or a sink."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from .monitors import HandshakeMonitor
 
 
 class MismatchError(AssertionError):
-    """A word differs from the golden model."""
+    """A word differs from the golden model's."""
 
 
 def compare(test: str, name: str, number: int, got: list[int], expected: list[list[int]]) -> None:
-    """Compare a port's word with the expected word of the same number, if any; raises `MismatchError`."""
+    """Compare a port's word with the expected word at the same index, if any; raises `MismatchError`."""
     if number < len(expected) and got != expected[number]:
         raise MismatchError(f"{test}: {name}, word {number}: {got}, golden {expected[number]}")
 
 
 class DrivenWire:
-    """Input wire written only when its value changes: writes dominate cocotb's run time."""
+    """Input wire that is written only when the value changes, because writes dominate cocotb's run time."""
 
     def __init__(self, wire: Any) -> None:
         self.width: int = len(wire)
@@ -34,12 +34,12 @@ class DrivenWire:
 class StreamDriver:
     """One stream: a source for an input, or a sink for an output.
 
-    `plan` is its entry of the bench plan, `rng` the source of the payload while no word is offered.
+    `plan` is the stream's entry in the bench plan; `rng` draws the payload while no word is offered.
 
     Attributes
     ----------
     done, left : int
-        Transfers of this phase so far, and remaining.
+        Numbers of transfers in this phase: so far, and remaining.
     """
 
     def __init__(self, dut: Any, test: str, name: str, plan: dict[str, Any], rng: Random) -> None:
@@ -51,7 +51,7 @@ class StreamDriver:
         self.start([], 0)
 
     def start(self, words: list[list[int]], want: int, expected: list[list[int]] | None = None) -> None:
-        """Begin a phase: `words` to send, or the number to take and the `expected` words."""
+        """Begin a phase: `words` are the words to send, or the number to take; `expected` are the words to compare."""
         self.words, self.want, self.got, self._expected = words, want, list[list[int]](), expected or []
         self.done, self.left, self._active = 0, len(words) if self.is_input else want, False
         self._monitor.forget()
@@ -67,10 +67,10 @@ class StreamDriver:
         return not self.is_input and self._monitor.valid
 
     def drive(self, willing: bool) -> None:
-        """Offer a word, or readiness, from the falling edge; an offered word stays offered."""
+        """At the falling edge offer a word, or raise `ready`; an offered word stays offered."""
         if self.is_input:
             self._active = self.left > 0 and (willing or self._active)
-            # without an offer the payload is random
+            # the payload is random while no word is offered
             idle = (self._random.getrandbits(wire.width) for wire in self._wires)
             _put(self._wires, self.words[self.done] if self._active else idle)
         else:
@@ -110,7 +110,7 @@ class Sideband:
         self.words, self.got = words, list[list[int]]()
 
     def drive(self) -> None:
-        """Drive the word of the leader's next transfer, from the falling edge."""
+        """At the falling edge drive the word for the leader's next transfer."""
         if self.is_input:
             pending = self._leader.done < len(self.words)
             _put(self._pins, self.words[self._leader.done] if pending else [0] * len(self._pins))

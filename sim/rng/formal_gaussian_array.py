@@ -1,8 +1,8 @@
-"""Rules of `gaussian_array`: a word in every cycle except during loads, marks and replays of exact length.
+"""Rules of `gaussian_array`: a word in every cycle outside loads, marks and replays, which last exactly as specified.
 
 A single generator contains the whole control: its registers form the rotating ring. The rules of `grng` cover the
-words. The bench checks that a replay restores the marked state: a 68-bit ring is too long for a proof in seconds, and
-`pezo`, with the same kind of ring, has this proof.
+words. That a replay restores the marked state is proved for `pezo`, which has the same kind of ring; for this ring of
+68 bits a proof takes too long, so the bench checks it.
 """
 
 from __future__ import annotations

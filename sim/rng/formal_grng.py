@@ -1,7 +1,7 @@
 """Rules of `grng`: the golden number in every cycle, and no register ever freezes.
 
-The widths are fixed. Numbers of form "tree" are compared with the logic of "select" and vice versa; both forms are
-equal by specification.
+The widths are fixed. The numbers of form "tree" are compared with the logic of form "select" and vice versa: both must
+give equal numbers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def check(checker: Checker, spec: GrngSpec) -> None:
     alive = []
     contents = [Signal(bits, name=f"contents_{k}") for k, bits in enumerate(WIDTHS)]
     for k, (content, seed, lfsr) in enumerate(zip(contents, spec.seeds, spec.lfsrs, strict=True)):
-        # the golden register holds the complement, and freezes at 0
+        # golden's register is the complement of the RTL's, so it freezes at 0
         state = Signal(lfsr.bits, init=seed ^ lfsr.period, name=f"state_{k}")
         with m.If(moves):
             m.d.sync += state.eq(Cat((state & row).xor() for row in lfsr.transition()))

@@ -1,6 +1,6 @@
-"""Rules of `pezo` on the fly: golden words from reset and after any load, mark or replay.
+"""Rules of `pezo` on the fly: golden words after a reset and after any load, mark or replay.
 
-One number of 4 bits and its factor: the state ring has 8 bits. The rules of `urng` cover the rotation of several
+With one number of 4 bits and its factor the state ring has 8 bits. The rules of `urng` cover the rotation of several
 registers.
 """
 

@@ -1,4 +1,4 @@
-"""Rules of `pezo` with a pool: as `pezo` on the fly, but marks and replays cost no cycle."""
+"""Rules of `pezo` with a pool: those of `formal_pezo`, but marks and replays take no cycle."""
 
 from __future__ import annotations
 

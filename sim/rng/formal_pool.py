@@ -1,6 +1,6 @@
-"""Rules of `pool`: golden rows from reset and after any load, mark or replay; a load scans out the old address.
+"""Rules of `pool`: golden rows after a reset and after any load, mark or replay; a load scans out the old address.
 
-Seven rows use an LFSR address, as the default of 511 rows does.
+Seven rows, so that an LFSR gives the address, as for the default of 511 rows.
 """
 
 from __future__ import annotations

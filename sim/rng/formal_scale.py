@@ -1,6 +1,6 @@
-"""Rules of `scale`: golden factors from reset and after any load; a load scans out the old state.
+"""Rules of `scale`: golden factors after a reset and after any load; a load scans out the old state.
 
-The factors of three 4-bit numbers vary; their 15 positions form a table.
+Three 4-bit numbers suffice for varying factors; the golden factors of the 15 positions form a table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rules of `urng`: golden words from reset and after any load; a load scans out the old state; no number freezes.
+"""Rules of `urng`: golden words after a reset and after any load; a load scans out the old state; no number freezes.
 
-Three 4-bit registers contain the whole control, two bits a step both kinds of register inputs; their 15 positions form
-a table.
+Three 4-bit registers contain the whole control, and two bits a step give both kinds of register inputs. The golden
+words of the 15 positions form a table.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ SPEC = UrngSpec(n=3, bits=4, leap=2)
 
 
 def check(checker: Checker, spec: UrngSpec) -> None:
-    """Rules ``alive`` (a number is 0 only by a load: zeros rotate, none appears or vanishes) and ``moves`` (from reset
-    no word repeats the previous word).
+    """Rules ``alive`` (only a load makes a number 0; zeros rotate, and none appears or vanishes) and ``moves`` (after a
+    reset, without a load, no word repeats the previous word).
     """
     offers(checker)
     sequence(checker, spec, replays=False)

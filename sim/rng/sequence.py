@@ -1,6 +1,6 @@
 """Rules of a number source: words, loads, marks and replays against the golden model, position by position.
 
-The period in a proof is so short that the whole golden sequence is a table in the checker.
+In a proof the period is so short that a table in the checker holds the whole golden sequence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Source = UrngSpec | ScaleSpec | PoolSpec | PezoSpec
 
 
 def withholding(checker: Checker) -> Value:
-    """High while a load suspends words: from its first bit to the bit marked last, gaps included."""
+    """High while a load suspends words: from the load's first bit to the bit marked last, gaps included."""
     load, under_way = checker.streams["load"], Signal(name="under_way")
     with checker.m.If(checker.moves("load")):
         checker.m.d.sync += under_way.eq(~load.payload.last)
@@ -26,7 +26,7 @@ def withholding(checker: Checker) -> Value:
 
 
 def turning(checker: Checker, cycles: int) -> Value:
-    """High during the cycles of a mark or replay, and after reset."""
+    """High in the `cycles` cycles after a reset, mark or replay."""
     m, cycles_left = checker.m, Signal(range(cycles + 1), init=cycles, name="turns_left")
     with m.If(cycles_left != 0):
         m.d.sync += cycles_left.eq(cycles_left - 1)
@@ -38,7 +38,7 @@ def turning(checker: Checker, cycles: int) -> Value:
 def offers(checker: Checker, cycles: int = 0) -> None:
     """Rules ``offered`` (a word in every cycle outside loads, marks and replays), ``load_taken``, and the handshake.
 
-    Only a load may withdraw a word; `cycles` is the duration of a mark or replay.
+    Only a load may withdraw an offered word. `cycles` is the duration of a mark or replay.
     """
     away = withholding(checker)
     turns = turning(checker, cycles) if cycles else Const(0, 1)
@@ -51,8 +51,8 @@ def sequence(checker: Checker, spec: Source, replays: bool) -> None:
     """Rules ``sequence`` (golden word of the position, after any load, mark or replay) and ``scan`` (a load scans out
     the old state).
 
-    A load shorter than the state has no golden position: the rules then resume with the next complete load. `replays`
-    tells that the block has inputs `replay` and `mark`.
+    After a load shorter than the state there is no golden position, so the rules pause until the next complete load.
+    `replays` is true if the block has inputs `replay` and `mark`.
     """
     m, port, load = checker.m, checker.streams["o"], checker.streams["load"]
     words = spec.run({}, spec.period)["o"]
@@ -61,7 +61,7 @@ def sequence(checker: Checker, spec: Source, replays: bool) -> None:
     size = len(spec.serial(0))
     position, mark = (Signal(range(spec.period), name=name) for name in ("position", "marked"))
     known, loading = Signal(init=1, name="known"), Signal(name="loading")
-    # contents of the shift chain: the position's state, during a load also the entered bits
+    # the shift chain holds the position's state; during a load, also the bits shifted in
     chain, entered = Signal(size, name="chain"), Signal(range(size + 1), name="entered")
     now = Signal(size, name="chain_now")
     m.d.comb += now.eq(Mux(loading, chain, Array(serial)[position]))
@@ -97,7 +97,7 @@ def sequence(checker: Checker, spec: Source, replays: bool) -> None:
 
 
 def frozen(checker: Checker, bits: int, word: int) -> None:
-    """Rule ``frozen``: a loaded state of 0 stays 0; its word `word` is repeated until the next load."""
+    """Rule ``frozen``: after a load of all 0 the state stays 0, and the block repeats `word` until the next load."""
     m, load = checker.m, checker.streams["load"]
     zeros, stands = Signal(range(bits + 1), name="zeros_loaded"), Signal(name="stands_at_zero")
     with m.If(checker.moves("load")):

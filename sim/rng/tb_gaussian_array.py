@@ -1,4 +1,4 @@
-"""Bench of `gaussian_array`: the bench of `pezo`, which has the same ports; then states of other seeds."""
+"""Bench of `gaussian_array`: the bench of `pezo`, which has the same ports; then loaded states of other seeds."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ OTHER_SEEDS = 4
 
 
 def scenario(spec: GaussianArraySpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """A plain run after reset, replays, loads and replays; then words from states of other seeds.
+    """The phases of `tb_pezo`; then words from loaded states of other seeds.
 
-    Registers of equal width repeat together, but start from other contents with another seed.
+    Registers of equal width have equal periods; only another seed changes their contents relative to each other.
     """
     phases = replays_and_loads(spec, rng, words)
     for _ in range(OTHER_SEEDS):

@@ -1,4 +1,4 @@
-"""Bench of `pezo`: words from reset, a mark, replays, a loaded position with state read-back, further replays."""
+"""Bench of `pezo`: words from reset, a mark, replays, a load with read-back of the old state, further replays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .tb_pool import random_replays
 
 
 def stimulus(spec: Generator, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Sidebands for perturbations drawn up to three times, if the configuration can replay."""
+    """Sidebands with which each perturbation is drawn one to three times; empty if the spec cannot replay."""
     return random_replays(rng, words, shortest=1 + spec.replay_cycles // 4) if spec.can_replay else {}
 
 
@@ -27,13 +27,13 @@ def replays_and_loads(spec: Generator, rng: np.random.Generator, words: int) -> 
     plain = Phase({}, spec.run({}, words), reset=True, cycles=words + spec.latency)
     phases, position = [plain], words
     if spec.can_replay:
-        # a separate word sets the mark, the origin of the following replays
+        # one word sets the mark, to which the following replays return
         to_mark = {"mark": {"bit": np.ones((1, 1), np.int64)}}
         phases.append(Phase(to_mark, {"o": spec.words_at(np.array([position]))}))
         position += 1
     replays, more = stimulus(spec, rng, words), stimulus(spec, rng, words)
     walked = position + replayed(replays, words + 1)
-    # the ring still rotates from the mark when the phase begins
+    # includes the cycles in which the ring still rotates after the mark
     cycles = spec.replay_cycles + spec.cycles(replays, words)
     phases.append(Phase(replays, {"o": spec.words_at(walked[:-1])}, cycles=cycles))
     target = int(rng.integers(spec.period))

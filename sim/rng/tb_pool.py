@@ -1,4 +1,4 @@
-"""Bench of `pool`: rows with replays and marks from reset; a loaded address with read-back; more from there."""
+"""Bench of `pool`: rows with replays and marks from reset; an address load with read-back; the same from there."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..phase import Phase
 def random_replays(rng: np.random.Generator, words: int, shortest: int = 1) -> dict[str, Words]:
     """Sidebands `replay` and `mark` for perturbations of random length, drawn one to three times.
 
-    Both bits are sometimes set at once. `words` is the length of the accompanied stream, `shortest` the minimal length
-    of a perturbation.
+    Both bits are sometimes set at once. `words` is the length of the accompanied stream, `shortest` the length of the
+    shortest perturbation.
     """
     replay, mark = np.zeros((words, 1), np.int64), np.zeros((words, 1), np.int64)
     end = -1
@@ -29,7 +29,7 @@ def random_replays(rng: np.random.Generator, words: int, shortest: int = 1) -> d
 
 
 def scenario(spec: PoolSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Rows with replays after reset; a loaded address with read-back of the old one; rows with replays from there."""
+    """Rows with replays after reset; an address load with read-back of the old; rows with replays from there."""
     first, second = random_replays(rng, words), random_replays(rng, words)
     target = int(rng.integers(spec.rows))
     here = int(replayed(first, words + 1)[-1])

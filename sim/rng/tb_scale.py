@@ -1,4 +1,4 @@
-"""Bench of `scale`: factors from reset; a distant state loaded, the old state read back; factors from there."""
+"""Bench of `scale`: factors from reset; load of a distant state with read-back of the old; factors from there."""
 
 from __future__ import annotations
 

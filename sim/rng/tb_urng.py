@@ -1,4 +1,4 @@
-"""Bench of `urng`: numbers from reset; a distant state loaded, the old state read back; numbers from there."""
+"""Bench of `urng`: numbers from reset; load of a distant state with read-back of the old; numbers from there."""
 
 from __future__ import annotations
 

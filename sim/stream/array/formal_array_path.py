@@ -1,7 +1,7 @@
 """Rules of `array_path`: the array never overruns the partial sums, and results leave on the stream of their tile kind.
 
-Nothing can wait after the array: a row enters only with a free result slot and an accumulator already written. Array
-and partial sums have rules of their own.
+Nothing can wait after the array, so a row enters only with a free result slot and once its accumulator is written.
+Array and partial sums have rules of their own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: ArrayPathSpec) -> None:
-    """Assumes an order of 1 to `sums` rows of a known tile kind."""
+    """Assumes order words with 1 to `sums` rows and a valid tile kind."""
     block, order = checker.block, checker.streams["order"]
     sizes = (order.payload.rows != 0) & (order.payload.rows <= spec.sums) & (order.payload.kind <= max(TileKind))
     checker.assume(~order.valid | sizes)
@@ -39,10 +39,10 @@ def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: Probe) -> None:
     own, queue = probe_of(sums), parts_of(sums).queue
     layout = checker.block._tag
     stages = list(zip(array.valid, [data.View(layout, tag) for tag in array.tags], strict=True))
-    # a row is in the array, in the queue, or offered with its last part
+    # places of a row: in the array, in the queue, or offered with its last part
     inside = sum((valid & tag.last for valid, tag in stages), Value.cast(0))
     offered = sums.o.valid & (sums.o.payload.part == spec.partial_sums.parts - 1)
-    # rows with sums not yet written back, youngest first
+    # rows whose sums are not written back yet, youngest first
     recent = [*((valid, tag.row) for valid, tag in stages), (own.adds, own.read_row), (own.write, own.added_row)]
     apart = [
         ~(valid & ~tag.first & flag & (tag.row == row))
@@ -67,18 +67,18 @@ def _never_wait(checker: Checker, spec: ArrayPathSpec, rows: Probe) -> None:
 def _numbers(checker: Checker, rows: Probe, stages: list[tuple[Value, Value]]) -> dict[str, Value]:
     """Assume the row order of a tile; return lemmas about the last rows and the current tile.
 
-    Assumption: a row number repeats only after as many rows as its tile has.
+    Assumption: a row number repeats no sooner than after as many rows as its tile has.
     """
     m = checker.m
     numbers = [Signal.like(rows.tag.row, name=f"number{age}") for age in range(APART - 1)]
     with m.If(rows.taken):
         m.d.sync += [into.eq(row) for into, row in zip(numbers, [rows.tag.row, *numbers], strict=False)]
-    # too early: fewer rows since its last visit than the tile has
+    # too early: fewer rows have passed since this row than the tile has
     early = [~few & (rows.tag.row == number) for few, number in zip(reversed(rows.few), numbers, strict=True)]
     checker.assume(~rows.taken | rows.tag.first | ~Cat(early).any())
     (valid, newest), (earlier, second), remaining = *stages, rows.left
     returns = rows.few[0] & valid | rows.few[1] & earlier
-    # after the first row one fewer remains
+    # after the first row of a tile the count of remaining rows is one lower
     counted = [
         Mux(rows.swap, few == (remaining + 1 < APART - age), ~few | (remaining < APART - 2 - age))
         for age, few in enumerate(rows.few)

@@ -1,6 +1,6 @@
-"""Rules of `linear_sequencer`: reads in row, side, tile and group order, and an order word before each tile.
+"""Rules of `linear_sequencer`: reads by row, then side, tile and group (rows vary fastest), and an order word per tile.
 
-The expected read follows from the previous read and the layer's sizes, without the block's state.
+The expected read is computed from the previous read and the layer's sizes, without the block's state.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SPEC = LinearSequencerSpec(lanes=4, columns=2, rows=64, wide_rows=4, sums=4)
 
 
 def check(checker: Checker, spec: LinearSequencerSpec) -> None:
-    """Assumes layers with inputs and outputs, and 1 to `sums` / 2 rows a side."""
+    """Assumes layers with at least one input and output, and 1 to `sums` / 2 rows a side."""
     m, operation, read = checker.m, checker.streams["operation"], checker.streams["rows_read"]
     config, word = operation.payload, read.payload
     sizes = (config.inputs != 0) & (config.outputs != 0) & (config.rows != 0) & (config.rows <= spec.sums // 2)
@@ -63,7 +63,7 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
     )
     checker.rule("reads", ~read.valid | (busy & same & (word.address == address)))
     checker.rule("operation_taken", operation.ready == ~busy)
-    # after the first read the next order word is for the other side, or for the next tile
+    # before a side's first read the order word is for this side; afterwards for the other side or the next tile
     following = Mux(begins | ~minus, tile, Mux(final_tile, 0, tile + 1))
     used = Mux(following == tiles, filled, spec.lanes)
     checker.rule("order_used", ~checker.streams["order"].valid | (checker.streams["order"].payload.used == used))
@@ -72,7 +72,8 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
 
 
 def _order(checker: Checker, layer: Signal, busy: Value, begins: Value, final: Value) -> None:
-    """Prove a single order word for each tile of a side: after the previous tile's last read, before its own first."""
+    """Prove one order word for each tile of a side: after the previous tile's first read, before this tile's first
+    read."""
     m, order, read = checker.m, checker.streams["order"], checker.streams["rows_read"]
     ahead = Signal(2, name="ahead")
     begun = checker.moves("rows_read") & begins

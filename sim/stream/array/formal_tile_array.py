@@ -20,7 +20,7 @@ def check(checker: Checker, spec: TileArraySpec) -> None:
     m, (w, x) = checker.m, (checker.streams[name] for name in ("w", "x"))
     moves = check_stages(checker, spec, "x")
     swap, beat = checker.moves("x") & x.payload.swap, checker.moves("w")
-    # beats loaded for tiles not yet active: at most a whole tile and the first beat of the next tile
+    # beats loaded for tiles that are not active yet: at most a whole tile and the first beat of the next tile
     ahead = Signal(range(2 * spec.beats), name="ahead")
     m.d.sync += ahead.eq(ahead + beat - Mux(swap, spec.beats, 0))
     checker.lemma("ahead", ahead <= spec.beats + 1)
@@ -38,7 +38,7 @@ def _follow(checker: Checker, spec: TileArraySpec, weights: list[Signal], ahead:
     swap = row & x.payload.swap
     place, chosen_position = Signal(spec.beats, name="place", init=1), Signal(spec.beats, name="own_place")
     word = Signal(len(Value.cast(w.payload)), name="word")
-    # swaps until the chosen tile becomes active; active: it is in use
+    # `before`: swaps until the chosen tile becomes active; `active`: the array uses this tile
     before, active = Signal(range(3), name="before"), Signal(name="active")
     with m.If(beat):
         m.d.sync += place.eq(place.rotate_left(1))

@@ -46,7 +46,7 @@ def _tile(
 
 
 def _operation(spec: ArrayPathSpec, rng: np.random.Generator, kind: TileKind, count: int) -> list[dict[str, Words]]:
-    """Tiles of 1 or 2 output groups; some attention rows are complete before the last tile."""
+    """Tiles of 1 or 2 output groups; for contexts some rows are complete before the last tile."""
     words = []
     for _ in range(int(rng.integers(1, 2, endpoint=True))):
         tiles = int(rng.integers(1, 3, endpoint=True))
@@ -64,7 +64,8 @@ def _operation(spec: ArrayPathSpec, rng: np.random.Generator, kind: TileKind, co
 
 
 def stimulus(spec: ArrayPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Operations of all tile kinds: rows that return as early as allowed, and full accumulators."""
+    """Operations of all tile kinds; some have so few rows that they return as early as allowed, some fill the
+    accumulators."""
     tiles, rows = list[dict[str, Words]](), 0
     while rows < words // 4:
         kind = TileKind(int(rng.integers(len(TileKind))))

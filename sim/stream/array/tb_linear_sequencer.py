@@ -1,4 +1,4 @@
-"""Bench of `linear_sequencer`: layers from one tile or group to very many, from one row to full buffers."""
+"""Bench of `linear_sequencer`: layers of one to very many tiles and groups, one row to full buffers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _layer(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> d
 
 
 def _count(rng: np.random.Generator, most: int) -> int:
-    """Random number of 1 to `most`, small or large with equal probability."""
+    """Random number from 1 to `most`; small numbers are as frequent as large ones."""
     return int(rng.integers(1, min(most, 1 << int(rng.integers(most.bit_length() + 1))), endpoint=True))
 
 
@@ -47,7 +47,7 @@ def stimulus(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) ->
 
 
 def scenario(spec: LinearSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs. The first takes at most two cycles a layer beyond its reads: no unnecessary stall."""
+    """Two jobs. The first may take at most two cycles per layer more than reads: no unnecessary stall."""
     first, second = two_jobs(spec, rng, words, _layer)
     reads = len(first.expected["rows_read"]["row"])
     more = joined([second.inputs, stimulus(spec, rng, words)])

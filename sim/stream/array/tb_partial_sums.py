@@ -19,17 +19,17 @@ APART = 3
 
 
 def _terms(spec: PartialSumsSpec, rng: np.random.Generator, tiles: int, rows: int) -> Integers:
-    """Random terms, (tiles, rows, columns); some rows have only the smallest or largest value."""
+    """Random terms, (tiles, rows, columns); some rows contain only extreme values."""
     shape = tiles, rows, spec.columns
     terms = rng.integers(SUM.minimum, SUM.maximum, shape, endpoint=True) >> rng.integers(0, SUM.width, shape)
     ends = rng.choice([SUM.minimum, SUM.maximum], (1, rows, spec.columns))
-    # with many tiles smaller terms, so that the sum fits `TOTAL`
+    # the more tiles, the smaller the terms: the sum fits `TOTAL`
     spare = max((tiles - 1).bit_length() - (TOTAL.width - SUM.width), 0)
     return np.where(rng.random((1, rows, 1)) < 0.3, ends, terms) >> spare
 
 
 def _group(spec: PartialSumsSpec, rng: np.random.Generator, tiles: int, rows: int) -> Words:
-    """All terms of a group of rows, tile by tile; rows ascending or shuffled."""
+    """All terms of a group of rows, tile by tile, with the rows ascending or shuffled."""
     order = np.arange(rows) if rng.random() < 0.5 else rng.permutation(spec.sums)[:rows]
     tile = np.arange(tiles).repeat(rows)[:, None]
     fields = {"row": np.tile(order, tiles)[:, None], "first": tile == 0, "last": tile == tiles - 1}
@@ -42,13 +42,13 @@ def _groups(spec: PartialSumsSpec, rng: np.random.Generator, sizes: Iterable[tup
 
 
 def _regular(spec: PartialSumsSpec, rng: np.random.Generator, rows: int) -> list[tuple[int, int]]:
-    """Group sizes, (tiles, rows), with enough tiles for the previous group to leave in time."""
+    """Group sizes, (tiles, rows), with so many tiles that the previous group leaves without a stall."""
     sizes = [min(max(size, APART), spec.sums) for size in random_lengths(rng, rows, spec.sums)]
     return [(1 + spec.parts * -(-before // size), size) for before, size in zip([1, *sizes], sizes, strict=False)]
 
 
 def scenario(spec: PartialSumsSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """A job without stalls, proved by its cycle count; then groups of any size and the smallest possible sum."""
+    """A job whose exact cycle count excludes stalls; then groups of any size, and the smallest possible sum."""
     rows = max(words // spec.parts, APART)
     regular = _regular(spec, rng, rows)
     any_size = [(int(rng.integers(1, 4, endpoint=True)), size) for size in random_lengths(rng, rows, spec.sums)]

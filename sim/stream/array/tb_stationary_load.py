@@ -1,4 +1,4 @@
-"""Bench of `stationary_load`: key tiles at full rate, then keys and values mixed, with zeroed parts and rows."""
+"""Bench of `stationary_load`: key tiles at full rate, then key and value tiles mixed, with zeroed parts and rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...stimulus import two_jobs
 
 
 def _tile(spec: StationaryLoadSpec, rng: np.random.Generator, turn: bool) -> dict[str, Words]:
-    """Rows of a tile, often with zero rows at the end or zero parts; bits above the 18 are random."""
+    """Rows of a tile, often with zeroed parts or zeroed rows at the end; bits above the 18 in use are random too."""
     rows = spec.columns if turn else spec.lanes
     tokens = int(rng.integers(0, rows, endpoint=True)) if rng.random() < 0.5 else rows
     part = rng.integers(0, spec.parts)
@@ -29,7 +29,7 @@ def _tile(spec: StationaryLoadSpec, rng: np.random.Generator, turn: bool) -> dic
 
 
 def _cycles(spec: StationaryLoadSpec, tiles: int) -> int:
-    """Cycles of key tiles, from the first row to the last beat."""
+    """Number of cycles for key tiles, from the first row to the last beat."""
     starts, ends = [0], [spec.columns + spec.beats]
     for _ in range(1, tiles):
         freed = ends[-2] + 1 if len(ends) > 1 else 0

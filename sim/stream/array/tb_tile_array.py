@@ -1,4 +1,4 @@
-"""Bench of `tile_array`: tiles for one row, for fewer and more rows than a tile has beats, extremes of the formats."""
+"""Bench of `tile_array`: tiles with one row, with fewer and more rows than weight beats, extremes of the formats."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ...stimulus import random_lengths, two_jobs
 
 
 def _numbers(rng: np.random.Generator, form: Format, shape: tuple[int, int]) -> Integers:
-    """Random numbers of all magnitudes; some rows have only the smallest or largest value."""
+    """Random numbers of all magnitudes; some rows contain only extreme values."""
     values = rng.integers(form.minimum, form.maximum, shape, endpoint=True) >> rng.integers(0, form.width, shape)
     least = np.where(rng.random((shape[0], 1)) < 0.2, form.minimum, values)
     return np.where(rng.random((shape[0], 1)) < 0.05, form.maximum, least)
 
 
 def stimulus(spec: TileArraySpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Tiles and rows; at full speed some tiles wait for rows and some rows for tiles."""
+    """Tiles and their rows, sized so that at full speed sometimes tiles wait for rows, sometimes rows for tiles."""
     lengths = random_lengths(rng, words, 2 * spec.beats)
     shape = len(lengths) * spec.beats, 2 * spec.columns
     swap = np.zeros((words, 1), np.int64)
@@ -33,7 +33,7 @@ def stimulus(spec: TileArraySpec, rng: np.random.Generator, words: int) -> dict[
 
 
 def scenario(spec: TileArraySpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs. The first takes exactly `spec.cycles`: no unnecessary stall."""
+    """Two jobs. The first must take exactly `spec.cycles`, without an unnecessary stall."""
     first, second = two_jobs(spec, rng, words, stimulus)
     begins = np.flatnonzero(first.inputs["x"]["swap"])
     return [replace(first, cycles=spec.cycles(np.diff(begins, append=words).tolist())), second]

@@ -1,4 +1,4 @@
-"""Rules of `program_sequencer`: no refused instruction runs, and at most one output is offered at a time."""
+"""Rules of `program_sequencer`: no refused instruction runs, and at most one output stream offers a word at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def check(checker: Checker, spec: ProgramSequencerSpec) -> None:
     loading = Signal()
     with m.If(checker.moves("command")):
         m.d.sync += loading.eq(command.payload.run == LOAD)
-    # the program checker's verdict is free
+    # the program checker is cut: its verdict is arbitrary
     leave_out(checker, checker.block, "memory")
     inside = probe_of(checker.block)
     idle, gives, fetches = (inside.state(state) for state in ("command", "give", "fetch"))
@@ -41,7 +41,7 @@ def check(checker: Checker, spec: ProgramSequencerSpec) -> None:
 
 
 def _only_what_is_passed(checker: Checker, spec: ProgramSequencerSpec, loading: Signal) -> None:
-    """Prove that a dispatched instruction, at its own index, passed the checks of the last load, as all others did."""
+    """Prove that a dispatched instruction, and all others of its program, passed the checks of the last load."""
     m, instruction, inside = checker.m, checker.streams["o"], probe_of(checker.block)
     checks, fields, index = parts_of(checker.block).checker, inside.fields, inside.index
     passed, wrong = Signal(16, name="passed"), Signal(name="one_wrong")

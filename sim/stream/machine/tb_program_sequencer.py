@@ -61,7 +61,7 @@ _HEADER_FIELDS = ("capacity", "words", "behind", "stream_beats", "beats")
 
 
 def network(heads: int, key_heads: int, width: int, causal: bool) -> Transformer:
-    """Shapes of an encoder or decoder layer with all kinds of operations."""
+    """Random shapes of an encoder or decoder layer; the layer has all kinds of operations."""
     made, features = TransformerBuilder("bench", heads * width), heads * width
     start = made.add("positions", Positions(40), INPUTS)
     normalised = made.add("before", Normalisation(not causal, 1e-5, not causal), start)
@@ -117,7 +117,7 @@ def _wrong(program: Program, rng: np.random.Generator) -> Program:
         value = int(rng.choice([value, 4095, 4096, 4097]))
         changed = {"inputs": value, "outputs": value}
     if name == "width" and rng.random() < 0.5:
-        # as many features, in heads narrower than the columns or the lanes
+        # the same number of features, but heads narrower than the columns or the lanes
         width = int(rng.choice([1, program.size.columns // 2, program.size.columns]))
         heads = instruction.inputs // width
         changed = {"width": width, "heads": heads, "key_heads": int(rng.choice([heads, heads // 2]))}
@@ -164,7 +164,7 @@ def stimulus(spec: ProgramSequencerSpec, rng: np.random.Generator, words: int) -
 
 
 def _drawn(spec: ProgramSequencerSpec, rng: np.random.Generator) -> Iterator[Program]:
-    """Endless valid and faulty programs of few instructions: each instruction is checked on its own."""
+    """Endless valid and faulty programs of few instructions; few suffice, as each instruction is checked on its own."""
     right = programs(spec)
     yield replace(right[0], instructions=())
     last_instruction = right[0].instructions[-1]
@@ -188,5 +188,5 @@ def _ending(instructions: tuple[Instruction, ...]) -> tuple[Instruction, ...]:
 
 
 def scenario(spec: ProgramSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs without expected cycles: these depend on the checks that each program passes."""
+    """Two jobs. Their cycles depend on which checks each program passes, and are not compared."""
     return two_jobs(spec, rng, words, stimulus)

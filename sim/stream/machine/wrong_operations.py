@@ -13,7 +13,7 @@ Changes = Callable[[Instruction], Mapping[str, Any]]
 
 
 def kind_of(program: Program, kind: Kind) -> int:
-    """Index of the first instruction of a kind."""
+    """Index of a program's first instruction of a kind."""
     return next(number for number, instruction in enumerate(program.instructions) if instruction.kind == kind)
 
 
@@ -32,12 +32,12 @@ def wrong_program(program: Program, name: str) -> Program:
 
 
 def _over(buffer: int, rows: int) -> int:
-    """Buffer word whose first row is `rows` later."""
+    """Buffer word with `rows` added to the first row."""
     return RowAddress(RowAddress.of(buffer).wide, RowAddress.of(buffer).first + rows).bits
 
 
 def _split(instruction: Instruction, width: int) -> dict[str, int]:
-    """Fields for more heads of `width` features each."""
+    """Fields of an instruction for more heads, each of `width` features."""
     heads = instruction.inputs // width
     return {"heads": heads, "key_heads": heads, "width": width}
 

@@ -12,9 +12,9 @@ from ....golden.stream.values.chunk_unit import ChunkUnitSpec
 def places(
     spec: ChunkUnitSpec, rng: np.random.Generator, rows: int, groups: Mapping[str, int], either: bool = True
 ) -> dict[str, int]:
-    """Random base addresses of arrays of `rows` rows and `groups` chunks a row, and their common stride.
+    """Random base addresses of arrays, and the stride that they share; an array has `rows` rows of `groups` chunks.
 
-    With `either` each array is in a random memory, named by a field `<name>_wide`; without, all are in the narrow
+    With `either` each array is in a random memory, which a field `<name>_wide` tells; else all are in the narrow
     memory.
     """
     addresses = 1 << spec.layout.address.width

@@ -1,8 +1,8 @@
 """Rules of `activation_memory`: arbitration, no result lost or invented, and reads see all earlier writes.
 
-A free input picks an arbitrary write and follows its address. A read's result enters the reader's queue a fixed number
-of cycles later; the FIFO's own proof covers the order from there. Only bit 0 of each number is compared: all bits take
-the same path.
+A free input picks an arbitrary write, whose address the rules follow. A read's result enters the reader's queue a fixed
+number of cycles later; from there on `formal_fifo` proves the order. Only bit 0 of each number is compared: all bits
+take the same path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def check(checker: Checker, spec: ActivationMemorySpec) -> None:
     for name in READERS:
         read, queue = checker.streams[f"{name}_read"], queues[f"{name}_queue"]
         outstanding = checker.words(f"{name}_read", name, capacity=READS_AHEAD, drained=READS_AHEAD + spec.latency)
-        # readers do not stall each other by leaving their results
+        # a reader that leaves its results does not stall the others
         checker.takes(f"{name}_read", (outstanding != READS_AHEAD) & free)
         checker.rule(f"{name}_turn", ~checker.moves(f"{name}_read") | free)
         narrow = ~read.payload.wide if name == "operands" else 1
@@ -46,7 +46,7 @@ def check(checker: Checker, spec: ActivationMemorySpec) -> None:
 
 
 class _Place:
-    """Address of the chosen write, and the content seen by a read accepted now."""
+    """Address of the chosen write, and the content that a read accepted now must see."""
 
     def __init__(self, checker: Checker, spec: ActivationMemorySpec) -> None:
         self._checker, self._spec = checker, spec
@@ -59,7 +59,7 @@ class _Place:
         with m.If(checker.moves("write") & Mux(self._followed, same, choose)):
             m.d.sync += [self._followed.eq(1), self._wide.eq(write.wide), self._address.eq(write.address)]
             m.d.sync += [self._part.eq(write.part), self._held.eq(_lowest(write.value, Q11_16.width))]
-        # rows of the wide memory have a single part
+        # a row of the wide memory has a single part
         checker.assume(~checker.streams["write"].valid | ~write.wide | (write.part == 0))
 
     def follow(self, name: str, result: Value) -> None:
@@ -81,5 +81,5 @@ class _Place:
 
 
 def _lowest(values: Value, width: int) -> Value:
-    """Bit 0 of each value."""
+    """Bit 0 of each packed value."""
     return Cat(Value.cast(values)[::width])

@@ -1,4 +1,4 @@
-"""Rules of `sample_loader`: an operation takes exactly its beats, writes exactly its chunks, then reports done."""
+"""Rules of `sample_loader`: an operation takes exactly its beats, writes exactly its chunks, then offers `done`."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ def check(checker: Checker, spec: SampleLoaderSpec) -> None:
     # written values are sign-extended
     ends = [value[-4:] for value in checker.payload("write").value]
     checker.rule("write_signed", Cat(end.all() | ~end.any() for end in ends).all())
-    # beats wait for at most two writes of each chunk
+    # a beat waits for at most two writes of each chunk
     checker.progress(2 * spec.unit // spec.columns + spec.latency)
 
 
 def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
-    """Tie beat and write counts to the block's counters.
+    """Lemmas that relate the counts of beats and writes to the block's counters.
 
-    A unit, here a chunk, is written before the next is complete; padding is not written. The checks of an operation end
-    before the block starts to count.
+    A unit, here a chunk, is written before the next unit is complete; padding is not written. The block starts to count
+    after it has checked the operation.
     """
     inner = probe_of(checker.block)
     begin = inner.state("BEGIN")
@@ -82,7 +82,7 @@ def _aligned(checker: Checker, beats: _Tokens, writes: _Tokens) -> None:
 
 
 class _Tokens:
-    """Tokens with words still to move on a stream; `index` picks the words per token from `sizes`."""
+    """Counts tokens with words still to move on a stream; `index` selects the words per token from `sizes`."""
 
     def __init__(self, checker: Checker, name: str, tokens: Value, sizes: list[int], index: Value) -> None:
         m, moves = checker.m, checker.moves(name)

@@ -1,4 +1,4 @@
-"""Bench of `activation_memory`: write chunks, then read with all readers at once while other chunks are written."""
+"""Bench of `activation_memory`: chunks are written, then read by all readers at once during further writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ...stimulus import ALL
 
 
 def _fields(rng: np.random.Generator, words: int, *fields: Field) -> Words:
-    """Random words of some fields."""
+    """Random words with these fields."""
     return {
         field.name: rng.integers(field.format.minimum, field.format.maximum, (words, field.lanes), endpoint=True)
         for field in fields
@@ -33,7 +33,7 @@ def _chunks(spec: ActivationMemorySpec, rng: np.random.Generator, narrow: Intege
 
 
 def _reads(spec: ActivationMemorySpec, rng: np.random.Generator, narrow: Integers, wide: Integers) -> dict[str, Words]:
-    """Reads of the written rows, whole and in chunks, in random order and with repeats."""
+    """Random reads of the written rows, of whole rows and of chunks, with repeats."""
     streams, parts, reads = spec.streams(), spec.layout.parts, {}
     for name in READERS:
         port = streams[f"{name}_read"]
@@ -49,16 +49,16 @@ def _reads(spec: ActivationMemorySpec, rng: np.random.Generator, narrow: Integer
 
 
 def read_cycles(reads: dict[str, Words]) -> int:
-    """Cycles to take all reads at full speed: a single narrow read a cycle, operands first."""
+    """Cycles to take all reads at full speed: one narrow read per cycle, `operands` before other readers."""
     wide = reads["operands_read"]["wide"][:, 0]
     free = np.concatenate([wide, np.ones(sum(len(words["address"]) for words in reads.values()), np.int64)])
     others = sum(len(reads[f"{name}_read"]["address"]) for name in READERS[1:])
-    # the last other read goes in the cycle with the `others`-th free slot
+    # the last read of another reader takes free slot number `others`
     return max(len(wide), int(np.searchsorted(np.cumsum(free), others)) + 1)
 
 
 def scenario(spec: ActivationMemorySpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Write; read while other rows are written; read those too. Includes the last row of each memory."""
+    """Write rows; read them while other rows are written; read the other rows. Includes each memory's last row."""
     empty = {f"{name}_read": _fields(rng, 0, *spec.streams()[f"{name}_read"].fields) for name in READERS}
     sets = []
     count = min(max(words // 4, 2), min(spec.rows, spec.wide_rows) // 2)
@@ -70,7 +70,7 @@ def scenario(spec: ActivationMemorySpec, rng: np.random.Generator, words: int) -
     reads = _reads(spec, rng, narrow, wide)
     more = _reads(spec, rng, np.append(narrow, later_narrow), np.append(wide, later_wide))
     none = {name: column[:0] for name, column in first.items()}
-    # reads see only writes of earlier phases: within a phase their order is undefined
+    # reads only of rows written in earlier phases: within a phase the order of reads and writes is open
     written = joined([{"write": first}, {"write": second}])
     results = [spec.run({"write": known} | batch, ALL) for known, batch in ((first, reads), (written["write"], more))]
     cycles = [read_cycles(batch) + spec.latency for batch in (reads, more)]

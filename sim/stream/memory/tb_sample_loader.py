@@ -1,4 +1,4 @@
-"""Bench of `sample_loader`: passes of all sizes into both memories, full and padded rows, and refusals."""
+"""Bench of `sample_loader`: passes of all sizes into both memories, with full and padded rows, and refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _operation(spec: SampleLoaderSpec, rng: np.random.Generator, number: int, wo
     room = min(stride, spec.sums, 4 + words // 3) // 2
     rows = int(rng.choice([1, room, int(rng.integers(1, room, endpoint=True))]))
     if number in (2, 3):
-        # as many features as memory and bench length allow
+        # largest number of features that memory and bench length allow
         rows, stride = 1, 2
         features = min(memory // stride * width, words * ROW // ROW_BEATS)
         lines = -(-features // width)
@@ -49,7 +49,7 @@ def _job(spec: SampleLoaderSpec, rng: np.random.Generator, words: int) -> dict[s
 
 
 def _cycles(spec: SampleLoaderSpec, operations: Words) -> int:
-    """Cycles of all operations in sequence."""
+    """Sum of the cycles of all operations."""
     sizes = zip(*(operations[name][:, 0].tolist() for name in ("rows", "features", "stride")), strict=True)
     return sum(
         # a refusal takes the cycle of the first beat
@@ -59,7 +59,7 @@ def _cycles(spec: SampleLoaderSpec, operations: Words) -> int:
 
 
 def scenario(spec: SampleLoaderSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs; the first has an exact cycle count if the loader keeps up with the beats."""
+    """Two jobs; the first has an exact cycle count, if the loader can take a beat per cycle."""
     first, second = two_jobs(spec, rng, words, _job)
     cycles = _cycles(spec, first.inputs["operation"]) if spec.columns >= UNIT else None
     return [replace(first, cycles=cycles), second]

@@ -19,10 +19,10 @@ _REPEATS = 2
 
 
 def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:
-    """Assumes operations of the contract, with few repeats.
+    """Assumes operations within the contract, with few repeats.
 
-    Lemmas, proved together, equate the outstanding words with the state of the phases of each block of queries. No word
-    is therefore lost or invented.
+    The lemmas, proved together, compute the number of outstanding words from the state of each phase. No word is
+    therefore lost or invented.
     """
     m, config, begin = checker.m, checker.payload("operation"), checker.moves("operation")
     checker.assume((config.queries >= 1) & (config.queries <= spec.queries) & (config.keys >= 1))
@@ -77,8 +77,8 @@ def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:
 def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None:
     """Lemmas about the two banks; together they exclude a hang.
 
-    A bank is busy while a phase holds its block, or while its last row leaves. A waiting phase waits for stored data of
-    the previous phase, available after a fixed number of cycles.
+    A bank is busy while a phase works on the bank's block, or while the block's last row leaves. A phase waits only
+    until data of the previous phase are stored, a fixed number of cycles.
     """
     m, block, parts = checker.m, probe_of(checker.block), parts_of(checker.block)
     come, weigh, read = checker.block.phases
@@ -132,7 +132,8 @@ def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None
 
 
 class _Block:
-    """Second description of a block of queries: indices of the last query, last key and first key offset."""
+    """Reference model of a block of queries. `queries` and `keys` are last indices; `first` is the key of query 0 if
+    causal."""
 
     def __init__(self, queries: Value, keys: Value, first: Value, causal: Value) -> None:
         self.queries, self.keys, self.first, self.causal = queries, keys, first, causal
@@ -143,15 +144,15 @@ class _Block:
 
     @property
     def legal(self) -> Value:
-        """High unless causal; then the last query must stand at the last key."""
+        """A causal block is legal if its last query stands at the last key, any other block always."""
         return ~self.causal | (self.keys == self.first + self.queries)
 
     def begin(self, key: int) -> Value:
-        """First query attending to any key of the tile starting at `key`."""
+        """First query that attends to a key of the tile that starts at `key`."""
         return Mux(self.causal & (self.first < key), key - self.first, 0)
 
     def pairs(self, size: int, behind: Value | None = None) -> Value:
-        """Number of (tile, query) pairs with attention, over all tiles or over the tiles after `behind`."""
+        """Number of (tile, query) pairs with attention, in all tiles or in the tiles after tile `behind`."""
         total: Value = Value.cast(0)
         for tile in range(SPEC.keys // size):
             counts = (self.keys >= tile * size) & (1 if behind is None else behind < tile)
@@ -160,7 +161,7 @@ class _Block:
 
 
 def _inside(tiles: KeyTiles, block: _Block, size: int) -> Value:
-    """High if the position within the tiles lies in the block."""
+    """High if the present tile and query lie in the block."""
     inside = probe_of(tiles)
     fits = (tiles.query <= block.queries) & (tiles.tile <= block.keys >> exact_log2(size))
     for tile in range(SPEC.keys // size):
@@ -169,16 +170,16 @@ def _inside(tiles: KeyTiles, block: _Block, size: int) -> Value:
 
 
 def _left(tiles: KeyTiles, block: _Block, size: int) -> Value:
-    """Remaining pairs, the present one included."""
+    """Number of remaining pairs, the present pair included."""
     inside = probe_of(tiles)
     here = block.queries + 1 - tiles.query + block.pairs(size, tiles.tile)
-    # unsigned: a signed product would be truncated
+    # as unsigned, since a signed product would be truncated
     later = _times((tiles.block.repeats - inside.repeat).as_unsigned(), block.pairs(size))
     return (here + later).as_unsigned()
 
 
 def _times(count: Value, value: Value) -> Value:
-    """`value` times a number of repeats, by additions."""
+    """`count` times `value`, by additions."""
     total: Value = Value.cast(0)
     for number in range(_REPEATS):
         total += Mux(count > number, value, 0)

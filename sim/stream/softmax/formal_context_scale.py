@@ -1,4 +1,4 @@
-"""Rules of `context_scale`: a pipeline moving as a whole, and a table of reciprocals for two blocks of queries."""
+"""Rules of `context_scale`: a pipeline whose stages move together, and a table of reciprocals for two query blocks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: ContextScaleSpec) -> None:
-    """Sums wait for the reciprocals of their block; reciprocals wait for a free bank."""
+    """Prove that sums wait for the reciprocals of their block, and reciprocals for a free bank."""
     m = checker.m
     fills = checker.moves("inverse") & checker.payload("inverse").last
     frees = checker.moves("i") & checker.payload("i").last

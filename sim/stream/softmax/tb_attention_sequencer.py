@@ -24,7 +24,7 @@ def stimulus(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int)
 
 
 def _wide(spec: AttentionSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """An operation with 1 head and 1 token; the head's width sets the number of reads to about `words`."""
+    """An operation with 1 head and 1 token; the head is so wide that there are about `words` reads."""
     groups = max(1, words // (2 * (spec.lanes + spec.columns)))
     room = (spec.rows - 2) * spec.lanes // spec.columns
     return _given(spec, rng, (1, 1, spec.columns * min(groups, room, REPEATS.maximum)), [1], stride=1)[0]
@@ -36,7 +36,7 @@ def _operation(spec: AttentionSequencerSpec, rng: np.random.Generator, words: in
     width = size * int(rng.integers(1, 3, endpoint=True))
     most = int(rng.choice([1, 2, min(spec.keys, spec.sums // 2)]))
     lengths: list[int] = []
-    # reads of a token over all heads
+    # number of reads of a token for all heads
     reads = key_heads * shared * 2 * (spec.lanes + spec.columns)
     while sum(lengths) < spec.sums and (not lengths or sum(lengths) * reads < words):
         free = spec.sums - sum(lengths)

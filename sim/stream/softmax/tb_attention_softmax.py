@@ -16,7 +16,7 @@ from ...stimulus import two_jobs
 
 
 def stimulus(spec: AttentionSoftmaxSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Blocks of queries with about `words` score words: single tokens, odd sizes, the largest allowed."""
+    """Blocks of queries with about `words` score words in all: single tokens, odd sizes, the largest sizes."""
     parts: list[dict[str, Words]] = []
     made = 0
     while made < words:
@@ -28,7 +28,7 @@ def stimulus(spec: AttentionSoftmaxSpec, rng: np.random.Generator, words: int) -
 
 def _block(spec: AttentionSoftmaxSpec, rng: np.random.Generator, number: int, words: int) -> dict[str, Words]:
     causal = bool(rng.integers(2))
-    # (query, key) pairs for this many words
+    # number of (query, key) pairs that give this many words
     pairs = max(words * spec.exponentials // 2, 1)
     queries = int(rng.integers(1, min(spec.queries, int(pairs**0.5) + 1), endpoint=True))
     keys = int(rng.integers(1, min(spec.keys, pairs // queries + 1), endpoint=True))
@@ -57,14 +57,14 @@ def _block(spec: AttentionSoftmaxSpec, rng: np.random.Generator, number: int, wo
     }
     operation = {name: np.array([[value]]) for name, value in fields.items()}
     count = spec.operations(operation)[0].pairs(spec.columns) * spec.columns
-    # scores close together give weights other than 0 and 1
+    # close scores, for weights other than 0 and 1
     unit = 12 - query_shift - key_shift + fraction
     scores = _scores(rng, count, unit, int(rng.integers(6))).reshape(-1, spec.exponentials)
     return {"operation": operation, "scores": {"score": np.clip(scores, SUM.minimum, SUM.maximum)}}
 
 
 def _scores(rng: np.random.Generator, count: int, unit: int, kind: int) -> Integers:
-    """Exact score sums, where ``2**unit`` is an exponent of about 1."""
+    """Random exact score sums; ``2**unit`` corresponds to an exponent of about 1."""
     if kind == 0:
         return np.full(count, rng.integers(-1 << 40, 1 << 40))
     if kind == 1:
@@ -76,6 +76,6 @@ def _scores(rng: np.random.Generator, count: int, unit: int, kind: int) -> Integ
 
 
 def scenario(spec: AttentionSoftmaxSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs, the second without a reset; exact cycles of the first, with overlapping blocks."""
+    """Two jobs, the second without a reset. The first has exact cycles, in which blocks overlap."""
     first, second = two_jobs(spec, rng, words, stimulus)
     return [replace(first, cycles=spec.cycles(spec.operations(first.inputs["operation"]))), second]

@@ -1,4 +1,4 @@
-"""Bench of `context_scale`: blocks of queries of all sizes, sums up to the possible maximum, in two jobs."""
+"""Bench of `context_scale`: blocks of queries of all sizes, sums up to the largest possible, in two jobs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _block(spec: ContextScaleSpec, rng: np.random.Generator, words: int) -> dict
     values = rng.integers(Q6_12.minimum, Q6_12.maximum, (keys, features), endpoint=True)
     equal = np.full_like(values, rng.choice([Q6_12.minimum, Q6_12.maximum, 0]))
     values = (values, values >> 9, equal)[int(rng.integers(3))]
-    # in the array's order: by groups of features, then queries
+    # in the array's order: for each group of features all queries
     sums = (terms @ values).reshape(queries, -1, spec.lanes).swapaxes(0, 1).reshape(-1, spec.lanes)
     query = np.tile(np.arange(queries), features // spec.lanes)[:, None]
     plain = rng.random() < 0.5

@@ -1,4 +1,4 @@
-"""Rules of `activation_function`, a pipeline moving as a whole."""
+"""Rules of `activation_function`, a pipeline whose stages move together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules of `elementwise`, a pipeline moving as a whole."""
+"""Rules of `elementwise`, a pipeline whose stages move together."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Rules of `layer_norm`: no lost or extra word of a row, no queue overflow, no overlapping operations.
 
-Lemmas count words in the row buffer, in the lanes and in the result queue, and rows with pending sums or statistics. A
-row has at most two words: counts are multiplied by the row's width.
+Lemmas count words in the row buffer, in the lanes and in the result queue, and rows whose sums or statistics are
+pending. A row has at most two words, so that the count of rows times the row's width stays simple.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: LayerNormSpec) -> None:
-    """Assumes operations with rows and features."""
+    """Assumes operations with at least one row and feature."""
     assert spec.words <= 2
     m, block, parts = checker.m, checker.block, parts_of(checker.block)
     inside = probe_of(block)

@@ -1,6 +1,6 @@
 """Rules of `norm_path`: all chunks are read and written in order, and `done` follows the last write.
 
-The norm has rules of its own. Free values replace it here, as many as the operation demands.
+The norm has rules of its own. Here it is cut: its results are arbitrary, in the number that the operation needs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ SPEC = NormPathSpec(lanes=8, columns=8, rows=16, wide_rows=4, sums=4, norm_lanes
 
 
 class _Walk:
-    """Position in the rows of both sides: unit by unit through each row, to the end of the last row.
+    """Position in the rows of both sides: advances unit by unit through each row, to the end of the last row.
 
-    `begin` and `moves` are high at the start of an operation and at the end of a unit; `last` is the index of a row's
-    last unit, `rows` the number of rows of both sides.
+    `begin` is high at the start of an operation, `moves` at the end of a unit. `last` is the index of a row's last
+    unit, `rows` the number of rows of both sides together.
     """
 
     def __init__(self, checker: Checker, name: str, begin: Value, moves: Value, last: Signal, rows: Value) -> None:
@@ -106,12 +106,12 @@ def check(checker: Checker, spec: NormPathSpec) -> None:
 
 
 def _line(job: Any, name: str, chunk: Value) -> Value:
-    """Address of a chunk's first row, with at most two chunks a row."""
+    """Memory address of a chunk in an operation's first row, for at most two chunks a row."""
     return (job[name] + Mux(chunk, job.stride, 0))[: len(job[name])]
 
 
 def _norm(checker: Checker, norm: Any, takes: _Walk, makes: _Walk, taken: Value, made: Value) -> tuple[Signal, Signal]:
-    """Assume the norm's contract; return a flag, operation accepted, and the number of words inside the norm."""
+    """Assume the norm's contract; return whether the norm has its operation, and the number of words inside it."""
     accepted, inside = Signal(name="told"), Signal(range(norm.spec.words * 4 + 1), name="inside")
     begins = norm.operation.valid & norm.operation.ready
     checker.m.d.sync += inside.eq(inside + taken - made)

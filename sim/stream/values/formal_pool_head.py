@@ -1,6 +1,6 @@
 """Rules of `pool_head`: only requested chunks, a `done` after all reads of each operation, no queue overflow.
 
-Chunks have a single word here: flags of the lanes then count the results in progress.
+Chunks have a single word here, so that the flags of the lanes count the results in progress.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: PoolHeadSpec) -> None:
-    """Assumes operations with features and rows, and sentences with tokens."""
+    """Assumes operations with at least one feature and row, and sentences with at least one token."""
     m, block = checker.m, checker.block
     operation, sentence = checker.payload("operation"), checker.payload("sentences")
     checker.assume((operation.features != 0) & (operation.features <= spec.features) & (operation.rows != 0))
@@ -40,7 +40,7 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
         {
             "owed_counted": pending == block._owed,
             "due_counted": Mux(state["READ"], to_come == block._due + 1, to_come == 0),
-            # an average stays until written, while no unit-length operation is in progress
+            # states of pooling occur only outside unit-length operations
             "pooled": ~Cat(state[name] for name in pooled).any() | ~block._is_unit,
             "of_unit": state["IDLE"] | block._is_unit | ((step == 0) & ~state["DRAIN"]),
             "rounds": inside.rounds == state["ROUND"],
@@ -61,7 +61,7 @@ def check(checker: Checker, spec: PoolHeadSpec) -> None:
 
 
 def _results(checker: Checker, spec: PoolHeadSpec, step: Value) -> None:
-    """Count result chunks in progress: each has a reserved slot in the queue."""
+    """Count the result chunks in progress, each of which has a reserved slot in the queue."""
     unit = parts_of(checker.block).unit
     inside, lanes, queue = probe_of(unit), parts_of(unit).lanes, parts_of(unit).queue
     flags = probe_of(lanes).under_way

@@ -1,4 +1,4 @@
-"""Rules of `requantize`, a pipeline moving as a whole."""
+"""Rules of `requantize`, a pipeline whose stages move together."""
 
 from __future__ import annotations
 

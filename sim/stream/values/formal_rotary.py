@@ -1,6 +1,6 @@
-"""Rules of `rotary`: only requested chunks, none lost or invented in the rings, a `done` for each operation.
+"""Rules of `rotary`: takes only requested chunks, loses or invents none in the rings, one `done` for each operation.
 
-A head is a single chunk here, a pair of words.
+Here a head is a single chunk of two words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CUT = ("multipliers", "memories")
 
 
 def check(checker: Checker, spec: RotarySpec) -> None:
-    """Assumes operations with heads, positions and sentences."""
+    """Assumes operations with at least one head, position and sentence."""
     m, block, operation = checker.m, checker.block, checker.payload("operation")
     checker.assume((operation.heads != 0) & (operation.key_heads != 0) & (operation.width == spec.width))
     checker.assume((operation.longest != 0) & (operation.sentences != 0))

@@ -1,7 +1,7 @@
 """Rules of `value_path`: no overlapping operations, each with a `done` after its last write.
 
-Queues and the three pipelines have proofs of their own and are left out. The address queue is assumed to keep all words
-and to mark the last word of an operation. The walk and the operand queues have rules as parts.
+Left out are queues and the three pipelines, which have proofs of their own. The address queue is assumed to keep all
+words and to mark an operation's last word. Address sequencer and operand queues have rules of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def check(checker: Checker, spec: ValuePathSpec) -> None:
     counts = operation.rows, operation.sentences, operation.longest
     checker.assume(operation.kind.matches(*KINDS) & (operation.features != 0))
     checker.assume(Cat((count != 0) & (count <= spec.longest) for count in counts).all())
-    # only an entering word takes a free slot
+    # a free slot stays free until a word enters
     taken = Cat(walk.asked, jobs.i.valid & jobs.i.ready, places.i.valid & places.i.ready)
     room, unused = Cat(parts.first.room, parts.second.room, jobs.i.ready, places.i.ready), Signal(4, name="left")
     m.d.sync += unused.eq(room & ~taken)

@@ -1,6 +1,6 @@
-"""Rules of the address sequencer of `value_path`: one end per operation, every written chunk passes, and no hang.
+"""Rules of `value_path`'s address sequencer: one end mark per operation, a word for every written chunk, no hang.
 
-Operations have at most two chunks of features and two rows a side.
+The proof has operations of at most two chunks of features and two rows a side.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def check(checker: Checker, walk: ValueWalk) -> None:
     counts = given.rows, given.sentences, given.longest
     checker.assume(given.kind.matches(*KINDS) & (given.features != 0) & (given.features <= _GROUPS * walk.spec.columns))
     checker.assume(Cat((count != 0) & (count <= _ROWS) for count in counts).all())
-    # only an entering word takes a free slot
+    # a free slot stays free until a word enters
     taken = Cat(walk.asked, checker.moves("words"), checker.moves("results"))
     room, unused = Cat(walk.room, words.ready, results.ready), Signal(len(taken), name="left")
     m.d.sync += unused.eq(room & ~taken)
@@ -44,7 +44,7 @@ def check(checker: Checker, walk: ValueWalk) -> None:
     checker.rule("asked_with_room", (walk.asked & ~walk.room) == 0)
     checker.rule("asked_read", walk.asked.any() == checker.moves("read"))
     checker.rule("sentences_taken", ~streams["sentences"].ready | positions)
-    # every read belongs to a passing chunk
+    # at most two reads for each chunk
     reads = Signal(range(3), name="reads")
     passes = checker.moves("words") & ~words.payload.release
     m.d.sync += reads.eq(Mux(passes, 0, reads + checker.moves("read")))

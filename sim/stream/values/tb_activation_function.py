@@ -1,4 +1,4 @@
-"""Bench of `activation_function`: all kinds and shifts, values of all magnitudes, ends of the tables; two jobs."""
+"""Bench of `activation_function`: all functions and shifts, values of all magnitudes, ends of the tables; two jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....golden.stream.values.activation_function import KINDS, ActivationFuncti
 
 
 def stimulus(spec: ActivationFunctionSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Values of all magnitudes and signs, and the ends of tables and format; half without shifts."""
+    """Values of all magnitudes and signs, ends of tables, extremes of the format; half without a shift."""
     shape = (words, spec.lanes)
     value = rng.integers(Q8_16.minimum, Q8_16.maximum, shape, endpoint=True) >> rng.integers(0, Q8_16.width, shape)
     input_shift, output_shift = (

@@ -1,4 +1,4 @@
-"""Bench of `elementwise`: all kinds and shifts, values of all magnitudes, both ends of the formats; two jobs."""
+"""Bench of `elementwise`: all operations and shifts, values of all magnitudes, extremes of the formats; two jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....golden.stream.values.elementwise import KINDS, ElementwiseSpec
 
 
 def stimulus(spec: ElementwiseSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Pairs of values of all magnitudes and signs; half without shifts."""
+    """Pairs of values of all magnitudes and signs; half without a shift."""
     shape, column = (words, spec.lanes), (words, 1)
     values = {}
     for name in ("first", "second"):

@@ -1,4 +1,4 @@
-"""Bench of `layer_norm`: rows of all lengths, kinds and sides, zero, equal and extreme values; several jobs."""
+"""Bench of `layer_norm`: rows of all lengths, all kinds of norm, zero, equal and extreme values; several jobs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...stimulus import two_jobs, whole_job
 
 
 def stimulus(spec: LayerNormSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Operations of many sizes; the first has a single feature, the second the maximum."""
+    """Operations of many sizes; the first has one feature, the second the largest number."""
     parts, remaining = list[dict[str, Words]](), words
     while remaining > 0:
         features = [1, spec.features][len(parts)] if len(parts) < 2 else _features(spec, rng)
@@ -38,7 +38,7 @@ def _features(spec: LayerNormSpec, rng: np.random.Generator) -> int:
 def operation(
     spec: LayerNormSpec, rng: np.random.Generator, features: int, rows: int, many: bool = False
 ) -> dict[str, Words]:
-    """An operation with random settings; `many` restricts rows to ordinary values, for tests at full rate."""
+    """An operation with random settings; with `many`, for tests at full rate, rows have only ordinary values."""
     norm = Norm(features, float(rng.choice(np.array([0, 1e-12, 1e-5, 0.99]))), bool(rng.integers(2)))
     share, share_fraction = norm.share
     fraction, biased = (
@@ -79,7 +79,7 @@ def _row(rng: np.random.Generator, count: int, features: int, normal: bool) -> I
     values = rng.integers(low, high, count, endpoint=True)
     kinds: Sequence[Integers] = (
         values >> int(rng.integers(Q11_16.width)),
-        # nearly equal values: the variance is a difference of two close sums
+        # nearly equal values: the variance is the difference of two nearly equal sums
         rng.integers(-3, 3, count, endpoint=True) + (int(rng.integers(-1000, 1000)) << int(rng.integers(16))),
         np.full(count, int(rng.choice([0, 1, -1, low, high, 12345]))),
         rng.choice([low, high], count),
@@ -105,7 +105,7 @@ def _biases(rng: np.random.Generator, count: int, fraction: int) -> Integers:
 
 
 def scenario(spec: LayerNormSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of many operations; then short rows and long rows with exact cycles."""
+    """Two jobs of many operations; then two jobs with exact cycles, of short and of long rows."""
     first, second = two_jobs(spec, rng, words, stimulus)
     phases = [replace(first, cycles=spec.cycles(first.inputs["operation"])), second]
     for features in (min(3, spec.features), spec.features):

@@ -17,7 +17,8 @@ from ..memory.chunk_places import places
 
 
 def stimulus(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Operations of about 8 `words` cycles: each kind once, then random kinds; the first has a single feature."""
+    """Operations with about 8 * `words` cycles in all: each kind once, then random kinds; the first has a single
+    feature."""
     parts, remaining = list[dict[str, Words]](), words
     while remaining > 0 or len(parts) < len(KINDS):
         kind = len(parts) if len(parts) < len(KINDS) else int(rng.integers(len(KINDS)))
@@ -29,7 +30,7 @@ def stimulus(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> dict[s
 def operation(
     spec: PoolHeadSpec, rng: np.random.Generator, kind: int, reads: int, features: int = 0
 ) -> dict[str, Words]:
-    """An operation with about `reads` chunk reads, and at most the allowed features."""
+    """An operation with about `reads` chunk reads, and no more features than allowed."""
     most = min(spec.features, max(spec.columns, reads // 4 * spec.columns))
     few = min(most, spec.columns)
     features = features or int(rng.choice([most, *(int(rng.integers(1, one, endpoint=True)) for one in (most, few))]))
@@ -61,7 +62,7 @@ def operation(
 
 
 def _tokens(rng: np.random.Generator, tokens: int, count: int) -> Integers:
-    """Tokens: random, small with tied means, or of extreme values only."""
+    """Rows of tokens: random, small so that means tie, or only extreme values."""
     kinds = (
         rng.integers(Q11_16.minimum, Q11_16.maximum, (tokens, count), endpoint=True),
         rng.integers(-2, 2, (tokens, count), endpoint=True),
@@ -71,9 +72,9 @@ def _tokens(rng: np.random.Generator, tokens: int, count: int) -> Integers:
 
 
 def _row(rng: np.random.Generator, count: int) -> Integers:
-    """A row: random, constant, one-hot, rounding up to the next octave, or with ties.
+    """A row that is random, constant, one-hot, rounds up to the next octave, or has ties.
 
-    Ties lie half-way between two numbers near the octave of the largest value.
+    The ties lie half-way between two numbers, near the octave of the largest value.
     """
     low, high = Q11_16.minimum, Q11_16.maximum
     values = rng.integers(low, high, count, endpoint=True)

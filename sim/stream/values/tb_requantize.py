@@ -1,4 +1,4 @@
-"""Bench of `requantize`: sums of all magnitudes, both ends of all formats, ties, all settings; two jobs."""
+"""Bench of `requantize`: sums of all magnitudes, extremes of all formats, ties, all settings; two jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....golden.stream.values.requantize import FORM, FORMATS, SUM, RequantizeSp
 
 
 def stimulus(spec: RequantizeSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Sums of all magnitudes and signs, results near the ends of their format, and ties; half without shifts."""
+    """Sums of all magnitudes and signs, near the extremes of the result's format, and ties; half without a shift."""
     shape, column = (words, spec.lanes), (words, 1)
     fraction = rng.integers(0, WEIGHT_BITS, column)
     input_shift, output_shift = (
@@ -23,7 +23,7 @@ def stimulus(spec: RequantizeSpec, rng: np.random.Generator, words: int) -> dict
     widths = np.array([one.width for one in FORMATS])[kinds]
     exact = rng.integers(SUM.minimum, SUM.maximum, shape, endpoint=True) >> rng.integers(0, SUM.width, shape)
     bits = np.maximum(kept, 0)
-    # results at an end of their format or random; the rounded-off bits are a tie or next to a tie
+    # the result is random or at an extreme of its format; the dropped bits are a tie or next to a tie
     near = rng.choice([-1, 1], shape) << (widths - 1)
     anywhere = rng.integers(-(1 << 17), 1 << 17, shape)
     wanted = np.where(rng.random(shape) < 0.5, near, anywhere) + rng.integers(-2, 2, shape, endpoint=True)

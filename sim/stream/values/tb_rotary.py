@@ -15,7 +15,7 @@ from ..memory.chunk_places import places
 
 
 def stimulus(spec: RotarySpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Operations with about `words` chunks, the first with the widest heads."""
+    """Operations with about `words` chunks in all; the first has the widest heads."""
     parts, budget = list[dict[str, Words]](), words
     least = max(HALVES, spec.columns)
     while budget > 0:
@@ -34,7 +34,7 @@ def operation(
     tokens: int,
     lengths: list[int] | None = None,
 ) -> dict[str, Words]:
-    """An operation with `heads` = (query heads, key heads, width) and `tokens` tokens a side."""
+    """An operation; `heads` = (query heads, key heads, width), `tokens` are the tokens of each side."""
     lengths = lengths or random_lengths(rng, tokens, tokens)
     count, key_count, width = heads
     longest, first = max(lengths), np.cumsum([0, *lengths * 2])[:-1]
@@ -65,7 +65,7 @@ def operation(
 
 
 def _values(rng: np.random.Generator, shape: tuple[int, int], form: Format) -> Integers:
-    """Rows of random values, of small values with tied results, and of extreme values."""
+    """Rows: random, small so that results tie, or extreme."""
     values = rng.integers(form.minimum, form.maximum, shape, endpoint=True)
     kind = rng.integers(3, size=(shape[0], 1))
     return np.select([kind == 0, kind == 1], [values, values >> 14], rng.choice([form.minimum, form.maximum], shape))
@@ -74,9 +74,9 @@ def _values(rng: np.random.Generator, shape: tuple[int, int], form: Format) -> I
 def _nearly_ties(
     rng: np.random.Generator, rotation: Integers, values: list[Integers], positions: list[int]
 ) -> list[Integers]:
-    """Change some rotations and their rows: results become ties, exact or off by a low bit.
+    """Change some rotations and their rows so that results tie, exactly or but for a low bit.
 
-    The low bit is far below the result's last place; only a tie reveals it.
+    The low bit is far below the result's last place: only next to a tie does it change a result.
     """
     chosen, tie = rng.random((len(rotation), 1, 1)) < 0.3, ROTATION.fraction - 1
     exponents = rng.integers(tie, size=rotation.shape, endpoint=True)

@@ -21,7 +21,7 @@ _WIDE = FORMATS.index(Q11_16)
 
 
 def stimulus(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Operations of about `words` words, beginning with one of each kind."""
+    """Operations of about `words` words in all; the first are one of each kind."""
     parts: list[dict[str, Words]] = []
     remaining = words
     while remaining > 0:
@@ -35,7 +35,7 @@ def stimulus(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> dict[
 
 
 def _most(spec: ValuePathSpec, words: int) -> int:
-    """Maximum of an operation's features: a few memory rows, or the remaining words."""
+    """Largest number of features for an operation: a few memory rows, at most the remaining words."""
     return max(1, min(3 * spec.lanes, spec.features, words * VALUES // 2))
 
 
@@ -52,7 +52,7 @@ def operation(
         join = Join.NONE if squared else Join(int(rng.choice([Join.NONE, Join.ADD, Join.GATE])))
     lengths = random_lengths(rng, rows, min(rows, 4))
     groups = dict.fromkeys(("source", "second", "destination"), -(-features // spec.columns))
-    # factors and the inputs of activations have 24 bits
+    # factors and inputs of activation functions have 24 bits
     narrow = activation or join == Join.GATE
     drawn = ValueOperation(
         kind=kind,
@@ -93,13 +93,13 @@ def _inputs(spec: ValuePathSpec, rng: np.random.Generator, job: ValueOperation, 
 
 
 def _sized(rng: np.random.Generator, least: int, most: int, shape: tuple[int, ...]) -> Integers:
-    """Numbers of all magnitudes, and both ends."""
+    """Random numbers of all magnitudes, and both extremes."""
     values = rng.integers(least, most, shape, endpoint=True) >> rng.integers(0, most.bit_length(), shape)
     return np.where(rng.random(shape) < 0.1, rng.choice([least, most, 0], shape), values)
 
 
 def _sums(rng: np.random.Generator, job: ValueOperation, shape: tuple[int, ...]) -> Integers:
-    """Sums within, near and beyond the format of their results."""
+    """Sums whose results lie within, near and beyond the result's format."""
     near = _sized(rng, Q8_16.minimum, Q8_16.maximum, shape) << job.fraction
     return np.where(
         rng.random(shape) < 0.8, near >> rng.integers(0, 12, shape), _sized(rng, SUM.minimum, SUM.maximum, shape)
@@ -109,7 +109,7 @@ def _sums(rng: np.random.Generator, job: ValueOperation, shape: tuple[int, ...])
 def _operands(
     spec: ValuePathSpec, rng: np.random.Generator, job: ValueOperation, chosen: OperationSettings, chunks: int
 ) -> Words:
-    """First and second values of each chunk, interleaved."""
+    """Interleave the first and second operand of each chunk."""
     gates = job.kind == Kind.GATE or (job.kind == Kind.LINEAR and job.join == Join.GATE)
     kinds = [0] * (not chosen.sums) + [1] * bool(chosen.joined)
     form = Q8_16 if gates or job.kind == Kind.ACTIVATION else Q11_16
@@ -118,7 +118,7 @@ def _operands(
 
 
 def scenario(spec: ValuePathSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs of many operations; then many rows of each kind with exact cycles."""
+    """Two jobs of many operations; then many rows of each kind, with exact cycles."""
     phases = two_jobs(spec, rng, words, stimulus)
     rows = min(spec.longest, words // 4)
     for kind, join in zip((*KINDS, Kind.LINEAR), (Join.NONE, *(Join.ADD,) * len(KINDS)), strict=True):

@@ -1,4 +1,4 @@
-"""Rules of `tile_stream`: it requests all beats, only with free buffer space, and numbers tiles consecutively.
+"""Rules of `tile_stream`: all beats are requested, only with free buffer space, and tiles are numbered in order.
 
 FIFO and splitter have proofs of their own.
 """
@@ -18,7 +18,7 @@ _MOST = 3
 
 
 def check(checker: Checker, spec: TileStreamSpec) -> None:
-    """Assumes tensors of a few beats, and a memory returning only requested beats."""
+    """Assumes tensors of a few beats, and a memory that returns only requested beats."""
     parts = parts_of(checker.block)
     reads, lists = checker.payload("reads"), checker.payload("correction_reads")
     for name, count in (("reads", reads.beats), ("correction_reads", lists.weights)):
@@ -27,7 +27,7 @@ def check(checker: Checker, spec: TileStreamSpec) -> None:
     checker.m.d.comb += beats.eq((lists.weights[:2] + 1) >> 1)
     assert BEAT_CORRECTIONS == 2
     tile = checker.block.place.tile
-    # without reset, as a restart must not change the comparison
+    # without reset: a restart must not change the comparison
     before, known = Signal.like(tile, name="tile_before", reset_less=True), Signal(name="tile_known")
     checker.m.d.sync += [before.eq(tile), known.eq(1)]
     checker.rule("tile_steps", ~known | (tile == 0) | (tile == before) | (tile == before + 1))
@@ -37,7 +37,7 @@ def check(checker: Checker, spec: TileStreamSpec) -> None:
 
 
 def _idle(checker: Checker) -> None:
-    """Idle if every accepted tensor's last beat has arrived and every list's last weight has left."""
+    """Prove `idle`: each accepted tensor's last beat has arrived, and each accepted list's last weight has left."""
     inside, rests = probe_of(checker.block), []
     for name, ends in (("tensors", inside.tensor_ends), ("corrections", inside.list_ends)):
         under_way = Signal(4, name=f"{name}_under_way")
@@ -53,7 +53,7 @@ def _reads(checker: Checker, spec: TileStreamSpec, reads: str, prefix: str, read
     command, fetched = f"{prefix}command", f"{prefix}fetched"
     port, comes = checker.streams[fetched], checker.moves(fetched)
     asked = checker.payload(command).beats
-    # requested beats not yet received, and buffered beats
+    # numbers of requested beats not received yet, and of buffered beats
     due, stored = (Signal(range(2 * spec.depth), name=f"{prefix}{name}") for name in ("due", "stored"))
     m.d.sync += [
         due.eq(due + Mux(checker.moves(command), asked[:2], 0) - comes),
@@ -61,7 +61,7 @@ def _reads(checker: Checker, spec: TileStreamSpec, reads: str, prefix: str, read
     ]
     checker.assume(~port.valid | (due != 0))
     checker.rule(f"{command}_size", ~checker.streams[command].valid | (asked != 0) & (asked <= spec.burst))
-    # the free space shrinks a cycle after the read
+    # `free` is lowered in the cycle after the read
     checker.lemma(f"{prefix}read", ~inside.asked | parts.splitter.o.valid)
     checker.lemma(f"{prefix}room", inside.free - Mux(inside.asked, inside.length, 0) + stored + due == spec.depth)
     checker.rule(f"{fetched}_room", ~port.valid | parts.beats.i.ready)

@@ -1,4 +1,4 @@
-"""Rules of `word_offsets`: each command produces exactly its words, beats and generator draws, and terminates."""
+"""Rules of `word_offsets`: each command gives exactly its words and beats, draws exactly its numbers, and ends."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _MOST = 3
 
 
 def check(checker: Checker, spec: WordOffsetsSpec) -> None:
-    """Assumes commands of zero to a few rows or words."""
+    """Assumes commands of at most a few rows or words."""
     command, taken = checker.payload("command"), checker.moves("command")
     checker.assume(~checker.streams["command"].valid | (command.count <= _MOST))
 
     def gains(*kinds: OffsetCommand) -> list[tuple[Value, int]]:
-        """Words to add to the outstanding count for commands of these kinds."""
+        """Words that become outstanding with commands of these kinds, see `Checker.balance`."""
         asks = Value.cast(0)
         for kind in kinds:
             asks = asks | (command.kind == kind)
@@ -54,14 +54,14 @@ def check(checker: Checker, spec: WordOffsetsSpec) -> None:
     with checker.lemmas_end():
         _count_words(checker, spec, gains(OffsetCommand.OFFSETS))
         balance("offsets", gains(OffsetCommand.OFFSETS), _MOST + WORDS_AHEAD)
-        # words ahead are in free-running stages, or already collected
+        # the words ahead are in stages that never wait, or already collected
         checker.rule("offsets_wait", ~(waits & walk.gives) | (walk.ahead == WORDS_AHEAD))
         offered = ~inside.complete | checker.streams["offsets"].valid | inside.offers
         checker.rule("offsets_go_on", offered)
 
 
 def _go_down(checker: Checker) -> None:
-    """Prove progress of the control: commands are accepted, and each issued number decreases the remaining count."""
+    """Prove that the control advances: commands are accepted, and each issued number lowers the remaining count."""
     block, command = checker.block, checker.streams["command"]
     walk, inside = block.walk, probe_of(block)
     checker.lemma("gives", ~walk.walks | (walk.gives == (walk.kind == OffsetCommand.OFFSETS)))
@@ -79,7 +79,7 @@ def _go_down(checker: Checker) -> None:
 
 
 def _place_beats(checker: Checker) -> None:
-    """Locate the deltas of an image beat: in the pipeline, collected, or offered."""
+    """Account for the deltas of an image beat: in the pipeline, collected, or offered."""
     walk, inside, command = checker.block.walk, probe_of(checker.block), checker.streams["command"]
     place = parts_of(checker.block).place
     step = probe_of(place).step
@@ -96,7 +96,7 @@ def _place_beats(checker: Checker) -> None:
 
 
 def _count_words(checker: Checker, spec: WordOffsetsSpec, gains: list[tuple[Value, int]]) -> None:
-    """Locate outstanding offset words: not begun, in the pipeline, or waiting."""
+    """Account for outstanding offset words: not begun, in the pipeline, or waiting."""
     block, offsets = checker.block, checker.streams["offsets"]
     walk, inside = block.walk, probe_of(block)
     walks = walk.walks & walk.gives

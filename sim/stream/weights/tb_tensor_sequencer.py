@@ -1,4 +1,4 @@
-"""Bench of `tensor_sequencer`: instructions of all kinds, tuned or not, sizes near those of tiles and beats."""
+"""Bench of `tensor_sequencer`: instructions of all kinds, tuned or not, with sizes near a tile or a beat."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ def random_instruction(spec: TensorSequencerSpec, rng: np.random.Generator) -> P
     """Random instruction; fields without meaning for its kind are random."""
 
     def size(most: int) -> int:
-        """Random size: small, near a tile or record size, or arbitrary."""
+        """Random size: small, near a multiple of a tile's or record's size, or up to `most`."""
         about = int(rng.choice([spec.lanes, spec.columns, spec.weights.weights, 64])) * int(rng.integers(1, 4))
         near = about + int(rng.integers(-1, 2))
         return min(max(int(rng.choice([int(rng.integers(1, 9)), near, int(rng.integers(1, most))])), 1), most)
 
     fields = {name: int(rng.integers(1 << bits)) for name, bits in FIELD_BITS.items() if bits < 63}
-    # NO_WORD, or a single bit away from NO_WORD
+    # sometimes NO_WORD, or NO_WORD with one bit flipped
     nearly = NO_WORD ^ 1 << int(rng.integers(NO_WORD.bit_length()))
     fields |= {name: int(rng.choice([fields[name], NO_WORD, nearly])) for name in _WORDS}
     values = {name: fields[name] for name in PassInstruction._fields if name in fields}
@@ -41,7 +41,7 @@ def random_instruction(spec: TensorSequencerSpec, rng: np.random.Generator) -> P
 
 
 def stimulus(spec: TensorSequencerSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Instructions with `words` tensors."""
+    """Random instructions with at least `words` tensors in all."""
     instructions, tensors = list[PassInstruction](), 0
     while tensors < words:
         instructions.append(random_instruction(spec, rng))
@@ -50,5 +50,5 @@ def stimulus(spec: TensorSequencerSpec, rng: np.random.Generator, words: int) ->
 
 
 def scenario(spec: TensorSequencerSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs without expected cycles: these depend on bit patterns of the matrix sizes."""
+    """Two jobs. Their cycles depend on bit patterns of the matrix sizes, and are not compared."""
     return two_jobs(spec, rng, words, stimulus)

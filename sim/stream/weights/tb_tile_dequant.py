@@ -1,4 +1,4 @@
-"""Bench of `tile_dequant`: NF4 matrices and value tensors interleaved, with erroneous beats; two jobs."""
+"""Bench of `tile_dequant`: NF4 matrices and value tensors in turn, with error beats; two jobs."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ def stimulus(spec: TileDequantSpec, rng: np.random.Generator, words: int) -> dic
 
 
 def random_beats_of(spec: TileDequantSpec, rng: np.random.Generator, kind: TensorKind) -> Beats:
-    """Random size: a matrix of 1 or 2 output groups or up to 3 input blocks, or a vector."""
+    """Random size: a matrix with few output groups or few input blocks, or a vector."""
     if kind in MATRICES:
         shape = rng.choice([1, spec.columns + 1]), rng.integers(1, (192 if kind == TensorKind.NF4 else BLOCK) + 1)
         return spec.beats_of(kind, tuple(map(int, shape)))
-    # blocks and tiles of a vector are ignored
+    # the block ignores `blocks` and `tiles` of a vector
     return Beats(kind, int(rng.choice([1, 2, int(rng.integers(1, 60))])), *map(int, rng.integers(1, 4, 2)))
 
 
@@ -42,5 +42,5 @@ def random_beats(rng: np.random.Generator, beats: int) -> Integers:
 
 
 def scenario(spec: TileDequantSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs with exact cycles: a beat of codes a cycle, or as many cycles as the lanes need."""
+    """Two jobs with exact cycles: a beat of codes per cycle, or per beat as many cycles as the lanes need."""
     return [replace(phase, cycles=spec.cycles(phase.inputs)) for phase in two_jobs(spec, rng, words, stimulus)]

@@ -1,4 +1,4 @@
-"""Bench of `tile_stream`: tensors of all kinds and lists of sensitive weights, from one beat, at any address."""
+"""Bench of `tile_stream`: tensors of all kinds and lists of sensitive weights, one beat or more, at any address."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .tb_tile_dequant import random_beats
 
 
 def random_reads(spec: TileStreamSpec, rng: np.random.Generator, most: int) -> TensorReads:
-    """Beats of a random tensor: a vector near a burst's length, some matrix records, or about `most` beats."""
+    """Reads of a random tensor: a vector of about a burst, a few matrix records, or up to about `most` beats."""
     kind = TensorKind(int(rng.integers(len(TensorKind))))
     if kind in MATRICES:
         each = spec.sequencer.weights.dequant.record_beats(kind)
         records = int(rng.choice([int(rng.integers(1, 7)), int(rng.integers(1, max(7, most // each)))], p=[0.8, 0.2]))
         beats = records * each
-        # output groups within these records, or longer than the records by a power of two
+        # output groups shorter than these records, or longer by a power of two
         more = 1 << int(rng.integers(3, 16))
         blocks = int(rng.integers(1, 4)) + int(rng.choice([0, more]))
     else:
@@ -39,7 +39,7 @@ def _first_beat(rng: np.random.Generator, burst: int) -> int:
 
 
 def stimulus(spec: TileStreamSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Tensors of `words` beats, and lists of sensitive weights with half as many weights."""
+    """Tensors of `words` beats in all, and lists of sensitive weights with half as many weights."""
     reads, lists = list[TensorReads](), list[CorrectionReads]()
     while sum(read.beats for read in reads) < words:
         reads.append(random_reads(spec, rng, words))

@@ -1,4 +1,4 @@
-"""Bench of `tile_weights`: tensors of all kinds with erroneous beats and corrections; a matrix at full speed."""
+"""Bench of `tile_weights`: tensors of all kinds, with error beats and corrections; a matrix at full speed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _DENSITIES = ("none", "few", "many", "all", "wrong")
 def tensor(
     spec: TileWeightsSpec, rng: np.random.Generator, operation: TensorOperation, density: str = "none", error: float = 0
 ) -> dict[str, Words]:
-    """Words of a tensor, with corrections of a given density."""
+    """Input words of a tensor; `density` names how many corrections, `error` is the probability of an error beat."""
     corrections = _corrections(spec, rng, operation, density)
     operation = operation._replace(corrections=len(corrections["place"]))
     needs = spec.needs(operation)
     shape = (needs["offsets"], spec.numbers)
     form = TILE_OFFSET if operation.matrix and operation.offsets == OffsetKind.TILES else OFFSET
-    # mostly small: few saturate
+    # mostly small offsets, so that few weights saturate
     small = rng.integers(0, form.width, (needs["offsets"], 1))
     offsets = {
         side: rng.integers(form.minimum, form.maximum, shape, endpoint=True) >> small for side in ("plus", "minus")
@@ -50,7 +50,7 @@ def _corrections(spec: TileWeightsSpec, rng: np.random.Generator, operation: Ten
     place = np.flatnonzero(rng.random(size) < rate)
     error = np.zeros(len(place), np.int64)
     if density == "wrong" and len(place):
-        # a faulty address: repeated, decreasing, beyond the end, or with a read error
+        # one fault: an address repeated, decreasing or beyond the end, or a read error
         where = int(rng.integers(len(place)))
         kind = rng.integers(4)
         if kind == 3:
@@ -71,7 +71,7 @@ def random_tensor(spec: TileWeightsSpec, rng: np.random.Generator) -> dict[str, 
 
 
 def scenario(spec: TileWeightsSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """All kinds once, then random tensors, then a matrix of exactly one cycle a beat."""
+    """All kinds once, then random tensors, then a matrix for which the bench demands one output beat in every cycle."""
     first = []
     for kind in TensorKind:
         for number, offsets in enumerate(_MATRIX if kind in MATRICES else _VECTOR):

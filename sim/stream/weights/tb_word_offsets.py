@@ -1,4 +1,4 @@
-"""Bench of `word_offsets`: all commands in random order, random words and fractions, deltas of all magnitudes."""
+"""Bench of `word_offsets`: all commands in random order, with deltas of all magnitudes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Job:
     tie: int = field(init=False)
 
     def __post_init__(self) -> None:
-        # half of a last place, for a fraction with a few last places within an offset's range
+        # exponent of half a unit in an offset's last place, for a random fraction
         self.tie = DELTA.fraction - 1 - int(self.rng.integers(MOST_FRACTION, endpoint=True))
 
     def add(self, kind: OffsetCommand, count: int, table: int, **settings: int) -> None:
@@ -62,7 +62,7 @@ class _Job:
             self.images.append(self._image(count))
 
     def _factor(self) -> int:
-        """Factor: a typical eps, a random multiple, an extreme, or a tie-preserving value."""
+        """Random factor: a typical eps, any magnitude, an extreme, or a small multiple of the tie."""
         rng = self.rng
         drawn = int(rng.integers(COEFFICIENT.minimum, COEFFICIENT.maximum, endpoint=True)) >> int(rng.integers(27))
         ends = (COEFFICIENT.minimum, COEFFICIENT.maximum, 0)
@@ -70,7 +70,7 @@ class _Job:
         return int(rng.choice([1 << int(rng.integers(6, 15)), drawn, int(rng.choice(ends)), tie, tie]))
 
     def _image(self, count: int) -> Integers:
-        """Deltas of all magnitudes, with extremes and ties; padding of a row is random."""
+        """Image of deltas of all magnitudes, with extremes and ties; a row's padding is random."""
         rng, shape = self.rng, (count, self.spec.row_words)
         rows = rng.integers(DELTA.minimum, DELTA.maximum, shape, endpoint=True) >> rng.integers(0, DELTA.width, shape)
         ties = rng.integers(-9, 9, shape) << self.tie
@@ -78,7 +78,7 @@ class _Job:
         return np.where(rng.random(shape) < 0.05, rng.choice([DELTA.minimum, DELTA.maximum], shape), rows)
 
     def offsets(self, table: int, words: int) -> None:
-        """Add a request of up to `words` words, starting anywhere within the initialised rows."""
+        """Add a request for up to `words` words, from any word in the initialised rows on."""
         rng, times = self.rng, self.spec.times
         count = int(rng.integers(0, min(words, self.rows if self.rows < times else 2 * times), endpoint=True))
         row = int(rng.integers(times if self.rows == times else self.rows - min(count, self.rows) + 1))
@@ -101,7 +101,7 @@ class _Job:
 
 
 def stimulus(spec: WordOffsetsSpec, rng: np.random.Generator, words: int, all_rows: bool = False) -> dict[str, Words]:
-    """A job that initialises each table, then random commands with about `words` words of offsets."""
+    """A job that initialises each table, then gives random commands with about `words` words of offsets."""
     rows = spec.times if all_rows else int(rng.integers(1, min(spec.times, 12), endpoint=True))
     job = _Job(spec, rng, rows)
     for table in range(spec.tables):
@@ -117,7 +117,7 @@ def stimulus(spec: WordOffsetsSpec, rng: np.random.Generator, words: int, all_ro
 
 
 def scenario(spec: WordOffsetsSpec, rng: np.random.Generator, words: int) -> list[Phase]:
-    """Two jobs with few rows, a job with all rows, and a request of words with exact cycles."""
+    """Two jobs with few rows, a job with all rows, and a request with exact cycles."""
     jobs = [stimulus(spec, rng, max(words // 8, 8), rows) for rows in (False, False, True)]
     request = _Job(spec, rng, spec.times)
     request.add(OffsetCommand.OFFSETS, count := max(words // 16, 4), 0)
