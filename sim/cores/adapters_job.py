@@ -1,4 +1,4 @@
-"""Fine-tuning of adapters as a job for the host driver of any core with such a trainer."""
+"""Fine-tuning of adapters as a job for the host driver of any core that trains adapters."""
 
 from __future__ import annotations
 
@@ -39,15 +39,17 @@ class TuningJob:
     epochs : sequence of sequences of array of int
         Sample indices of each batch of each epoch.
     rate : int or sequence of int
-        Learning rate of a sample, from `golden.lora.adapters.rate_of`; or a rate for each batch of all epochs.
+        Learning rate of a sample, from `golden.lora.adapters.rate_of`; or a list with a rate for each batch of all
+        epochs.
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) instead of NF4 (InstantFT); true for a core without a cache.
     stop_loss : int, optional
-        Loss of an epoch, of the validation if any, at or below which the job ends, see `golden.lora.early_stop`.
+        The job ends with the first epoch whose loss (of the validation, if any) is at most this, see
+        `golden.lora.early_stop`.
     validation : array of int, optional
         Indices of the samples of the validation after each epoch.
     patience : int
-        Successive losses above the smallest that end the job; 0: any number.
+        The job ends after this number of successive losses above the smallest; 0: never.
     logits : bool
         The core writes the logits of every schedule entry.
     """
@@ -67,7 +69,7 @@ class TuningJob:
 
     @property
     def batches_of_epoch(self) -> int:
-        """Batches of an epoch, those of its validation included."""
+        """Batches of an epoch, batches of the validation included."""
         size = max(map(len, self.epochs[0]))
         return len(self.epochs[0]) + (0 if self.validation is None else -(-len(self.validation) // size))
 
@@ -96,14 +98,14 @@ class TuningJob:
         host.forget()
 
     def scratch(self, spec: AdapterCoreSpec) -> tuple[str, ...]:
-        """Records outside the cache, which batches write to both halves of a region in turn."""
+        """Region of records outside the cache; batches write to its two halves in turn."""
         return ("cache", "cache #2") if spec.cache == "none" else ("cache #2",)
 
 
 def adopt_adapters(
     tuning: AdapterTuning, result: AdapterResult, job: TuningJob, layout: JobLayout, played: Played
 ) -> bool:
-    """Take a core's adapters of the kept epoch and test them; return whether they differ."""
+    """Replace a job's adapters by a core's, of the kept epoch, and test them; return whether the two differ."""
     engine, adapters = tuning.engine, played.tuned
     assert isinstance(engine, IntegerEngine), "a core's engine"
     rows = (result.kept_epoch or 0) * job.batches_of_epoch

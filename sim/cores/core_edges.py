@@ -1,16 +1,14 @@
-"""Edges of a core: its AXI4 ports and its register bus, proved on its own netlist without the engine.
+"""Rules of a core's AXI4 ports and register bus, proved on the core's netlist without the engine.
 
 The netlist keeps the core, its shell with the registers, the trainer's own logic, and the memory system with small
-bursts and FIFOs. Outputs of all other parts of the trainer, and of memories, are free in every cycle. This
-over-approximates the whole core, so a proved rule holds for any network. Small bursts and FIFOs are those of all rules
-of the managers.
+bursts and FIFOs, as in all proofs of the managers. Outputs of all other parts of the trainer, and of memories, are free
+in every cycle. This over-approximates the whole core, so a proved rule holds for any network.
 
-Each port is proved with a memory of any legal behaviour, any delay, with errors: bursts are legal, are
-held until accepted, and never exceed the limit of outstanding bursts; the beats of a write match its bursts; after a
-fault no burst starts and started ones end. The whole is proved to offer nothing and to have nothing outstanding on any
-port while the core is not busy, so at the end of each command, at its interrupt, and until the next command; and to
-reset after a fault only once all ports are at rest. The register bus answers each access once and holds the answer
-until it is accepted.
+The memory at each port has any legal behaviour: any delay, and errors. Proved for each port: bursts are legal, stay
+offered until accepted, and never exceed the limit of outstanding bursts; write beats match their bursts; after a fault
+no burst starts, and started bursts end. Proved for all ports together: while the core is not busy, from a command's end
+and interrupt to the next command, nothing is offered or outstanding; after a fault the core resets only once all ports
+are at rest. The register bus answers each access once and holds the answer until it is accepted.
 
 Other proofs cover the beats of each requester (`formal_memory_system` and the proofs it names), and the contents and
 answers of registers (`formal_axi_registers`, for any register map).
@@ -35,7 +33,7 @@ _MOVING = ("RUN", "REST"), ("STOP", "DRAIN")
 
 
 def shrink(core: Any, *inside: str) -> None:
-    """Give a core small bursts and FIFOs; `inside` is the path from its trainer to the submodule with the memory
+    """Give a core small bursts and FIFOs; `inside` is the path from the trainer to the submodule with the memory
     system.
     """
     memory = trainer_of(core, *inside).memory
@@ -45,10 +43,11 @@ def shrink(core: Any, *inside: str) -> None:
 def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] = ()) -> None:
     """Add the rules of a core's edges; submodules of the trainer named in `keep` stay in the netlist.
 
-    Rules of the AXI4 ports are in `formal_memory_system`. ``reader0_rest``, ``writer0_rest`` and so on: nothing
-    is offered or outstanding on a port outside four states of the shell; ``at_rest``: the shell is in none of them at
-    the end of a command and while none runs. ``cleared``: nothing is outstanding in the reset after a fault, which the
-    ports share. ``control_b_of_aw``, ``control_b_of_w``, ``control_r_words``: an answer for each access of the host.
+    Rules of the AXI4 ports are in `formal_memory_system`. ``reader0_rest``, ``writer0_rest`` and so on: outside four
+    states of the shell nothing is offered or outstanding on the port. ``at_rest``: at the end of a command and while
+    none runs, the shell is in none of these four states. ``cleared``: nothing is outstanding in the reset after a
+    fault, which the ports share. ``control_b_of_aw``, ``control_b_of_w``, ``control_r_words``: one answer for each
+    access of the host.
     """
     # the checker's reset resets everything in the same cycle
     checker.assume(~checker.block.reset)
@@ -73,7 +72,7 @@ def core_rules(checker: Checker, core: Any, *inside: str, keep: Collection[str] 
 
 
 def trainer_of(core: Any, *inside: str) -> Any:
-    """Give the trainer within its reset, or a submodule of the trainer."""
+    """The trainer without the wrapper that resets it, or the submodule at the path `inside`."""
     found = parts_of(core).trainer.part
     for name in inside:
         found = parts_of(found)[name]

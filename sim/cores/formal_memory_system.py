@@ -1,7 +1,7 @@
 """Rules of `MemorySystem`: its AXI4 ports, rest signals and faults, for arbitrary requesters.
 
-Requesters may send commands of any address and length, and beats at any time without holding them, so the rules hold in
-each core. Each requester's beats and their order follow from `formal_read_arbiter`, `formal_write_arbiter`,
+Requesters may send commands of any address and length, and may offer and withdraw beats at any time, so the rules hold
+in each core. That each requester gets its beats in order follows from `formal_read_arbiter`, `formal_write_arbiter`,
 `formal_axi_read`, `formal_axi_write` and `formal_fifo`; the rules here prove that each beat of a reader reaches exactly
 one requester.
 """
@@ -60,14 +60,14 @@ def check(checker: Checker, part: MemorySystem) -> None:
         _settled(checker, part)
     _faults(checker, part)
     _beats(checker)
-    # after a fault or `stop` a requester without a FIFO gets no further beats: it sees the reader's
+    # a requester without a FIFO sees the reader's beats directly: none come after a fault or `stop`
     splitter = parts_of(parts_of(part).read0).splitter
     beyond = splitter.o.valid & splitter.beyond
     checker.handshake("samples_read_beats", unless=part.stop | beyond | _bad(checker, "reader0"))
 
 
 def _beats(checker: Checker) -> None:
-    """Each beat of a reader goes to one requester's port, directly or through its FIFO."""
+    """Each beat of a reader goes to one requester's port, directly or through the port's FIFO."""
     parts = parts_of(checker.block)
     arbiters = {"order": parts.readers0, "samples": parts.readers0, "bulk": parts.ram_readers}
     for name, arbiter in arbiters.items():
@@ -103,7 +103,7 @@ def edges(checker: Checker, part: MemorySystem, rest: Value | int = 0) -> None:
 
 
 def idle(part: MemorySystem) -> Value:
-    """High while all managers of a memory system are idle: those of each port's reads, and of the writes."""
+    """High while all managers of a memory system are idle: the read managers of all ports, and the write manager."""
     parts = parts_of(part)
     return Cat(parts.write0.idle, *(parts[f"read{port}"].idle for port in range(part.ports))).all()
 
@@ -116,7 +116,7 @@ def _bad(checker: Checker, name: str) -> Signal:
 
 
 def _settled(checker: Checker, part: MemorySystem) -> None:
-    """Every command accepted in time was forwarded and split, and each of its bursts answered; a cycle late."""
+    """Rule ``settled``: in the cycle before, all commands were forwarded and split, and all bursts answered."""
     m, parts = checker.m, parts_of(checker.block)
     write, commands = parts.write0, parts.commands0
     passed = write.command.valid & write.command.ready
@@ -135,7 +135,7 @@ def _settled(checker: Checker, part: MemorySystem) -> None:
 
 
 def _faults(checker: Checker, part: MemorySystem) -> None:
-    """A manager's error is a fault in the next cycle, with its code and address; the first one stays."""
+    """A manager's error becomes the fault in the next cycle, with code and address; the first fault stays."""
     m, parts, fault = checker.m, parts_of(checker.block), part.fault
     found = Signal(name="found")
     errors, true = [], []

@@ -47,13 +47,13 @@ def part() -> Shell:
 def check(checker: Checker, shell: Shell) -> None:
     """Add the rules.
 
-    ``reset_state``: in the cycle after a soft reset all registers have their reset values. ``reset_kept``: the reset
-    stays pending until then. ``reset_busy``, ``reset_starts_nothing``: until then the core is busy and starts no
-    command. ``reset_ends``: it ends if no burst is outstanding. ``clear_begins``, ``abort_ends``, ``clear_ends``: the
-    trainer is reset once traffic has stopped and nothing is outstanding, stays in reset without `abort`, and is idle
-    for some cycles before the next command. ``held_at_rest``: while no command runs, no burst may start.
-    ``hold_begins``: without `abort`, holding starts once nothing is outstanding. ``bus_b_of_aw``, ``bus_b_of_w``,
-    ``bus_r_words``: an answer for each access of the host.
+    ``reset_state``: in the cycle after a soft reset all registers have their reset values. ``reset_kept``,
+    ``reset_busy``, ``reset_starts_nothing``: until then the reset stays pending, and the core is busy and starts no
+    command. ``reset_ends``: the soft reset ends if no burst is outstanding. ``clear_begins``, ``abort_ends``,
+    ``clear_ends``: the trainer is reset once traffic has stopped and nothing is outstanding, stays in reset without
+    `abort`, and is idle for some cycles before the next command. ``held_at_rest``: while no command runs, no burst may
+    start. ``hold_begins``: without `abort`, the hold of bursts starts once nothing is outstanding. ``bus_b_of_aw``,
+    ``bus_b_of_w``, ``bus_r_words``: one answer for each access of the host.
     """
     m, control, registers, idle = checker.m, shell.control, parts_of(shell).registers, probe_of(shell).state("IDLE")
     moves = {name: checker.moves(f"bus_{name}") for name in ("aw", "w", "b")}

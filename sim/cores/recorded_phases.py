@@ -1,4 +1,4 @@
-"""Phases of a core's bench: the host driver's calls on golden, recorded as scripts, memory and expected results."""
+"""Phases of a core's bench: recorded calls of the host driver on golden, with memory and expected results."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CYCLES = ("cycles_low", "cycles_high")
 
 @dataclass
 class RecordedBuffer(GoldenBuffer):
-    """Buffer whose flushed contents become memory of the phase."""
+    """Buffer whose flushed contents become initial memory of the phase."""
 
     device: RecordedDevice
 
@@ -85,11 +85,11 @@ class RecordedDevice(GoldenDevice):
         self.read(self._map["interrupt"].offset)
 
     def quiet(self) -> None:
-        """Record a look at the interrupt wire, which is low."""
+        """Record a read of the interrupt wire, which is low."""
         self._add(Step("get", "interrupt"))
 
     def take(self) -> tuple[tuple[Step, ...], dict[str, Integers]]:
-        """Return the steps with their answers, columns ``response`` and ``value``, and begin another phase."""
+        """Return the steps and their answers (columns ``response`` and ``value``), and begin another phase."""
         steps, values = tuple(self.steps), np.array(self._answers, np.int64)[:, None]
         self.steps, self._answers, self.images = [], [], {}
         self.written.clear()
@@ -102,7 +102,7 @@ class RecordedDevice(GoldenDevice):
 
 
 class RecordedCore(RecordingCore):
-    """Host driver with commands recorded on golden, for phases.
+    """Host driver that runs commands on golden and records them for phases.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class RecordedCore(RecordingCore):
         super().__init__(spec.registers, self._device, self._device, self._device.interrupt)
 
     def run(self, command: int, /, **options: Any) -> Finished:
-        """Run a command as `Core.run` does; neither error nor interrupt remains."""
+        """Run a command as `Core.run` does, then clear error and interrupt."""
         finished = super().run(command, **options)
         for name in ("error_address", "error_address_high"):
             self.read(name)
@@ -131,11 +131,11 @@ class RecordedCore(RecordingCore):
 
     @property
     def last_wait(self) -> int:
-        """Index of this phase's step that waits for the end of the last command."""
+        """Index in this phase of the step that waits for the end of the last command."""
         return max(number for number, step in enumerate(self._device.steps) if step.kind == "until")
 
     def phase(self, reset: bool = False, midway: tuple[int, int, int] = (0, 7, 57)) -> Phase:
-        """Make a phase of the steps since the last one; all regions written by the core are compared."""
+        """Make a phase of the steps since the last phase; all regions that the core has written are compared."""
         device, memory = self._device, self._device.images
         kept = {name: at for at in device.written for name, one in self._regions.items() if one.device_address == at}
         written = {name: self._regions[name].array.copy() for name in kept}

@@ -1,4 +1,4 @@
-"""Zeroth-order training as a job for the host driver of any core with such a trainer."""
+"""Zeroth-order training as a job for the host driver of any core that trains by zeroth order."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TrainingJob:
     Parameters
     ----------
     network : object
-        Input of the host driver's load: weights and biases in Q4.12, or `StreamImages`.
+        Argument of the host driver's `load`: weights and biases in Q4.12, or `StreamImages`.
     inputs : array of int, (n, ...)
         Samples in the core's format.
     steps : sequence of StepOrder
@@ -96,15 +96,15 @@ class StepVariation:
     sizes : tuple of int
         Samples of each step.
     gain : float
-        Scale of the network's parameters: from about 40 most activations are clipped.
+        Scale of the network's parameters; from about 40 on most activations are clipped.
     rate : int
-        Rate of the first step; the others have the next numbers.
+        Rate of the first step; it grows by 1 with each step.
     shift, eps_shift, scalars
         See `StepSettings`.
     start : int
-        Largest initial delta; 0: none are set.
+        Largest initial delta; 0: no deltas are loaded.
     late : bool
-        The job starts with one of the generator's last perturbations, so that the generator wraps.
+        The job starts at one of the last positions of the generator, which then wraps.
     """
 
     sizes: tuple[int, ...] = (4, 1, 3)
@@ -135,11 +135,11 @@ def training_phases(
     core : RecordedCore
     host : ZerothOrderHost
     jobs : sequence of TrainingJob
-        The third has deltas, and may have another network.
+        Three jobs; the third has deltas, and may have another network.
     entries : int
-        Samples of an inference, taken from the last training.
+        Number of samples of an inference, taken from the training before.
     midway : tuple of int
-        Fewest and most cycles until a reset of the first training.
+        Smallest and largest number of cycles before the reset that interrupts the first training.
     """
     first, second, third = jobs
     commands = core.core.commands
@@ -164,7 +164,7 @@ def training_phases(
 
 
 def adopt_moves(tuning: IntegerRun, result: ZoResult, played: Played) -> bool:
-    """Replace a tuning's moves by a core's, and test again if they differ; return whether they do."""
+    """Replace a tuning's moves by a core's; if they differ, test again. Return whether they differ."""
     moved = tuning.job.total
     tuning.replay(played.ran.slopes)
     differs = not np.array_equal(tuning.job.total, moved)

@@ -25,7 +25,7 @@ RATE = 20_000
 
 
 class TuningActivity(CoreActivity[InstantftSpec]):
-    """Batches of tuning after an epoch that fills the cache."""
+    """Batches that are tuned after an epoch has filled the cache."""
 
     steps: ClassVar[str] = "batches"
     caches: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class TuningActivity(CoreActivity[InstantftSpec]):
         return spec.cache == "dram"
 
     def baseline(self, spec: InstantftSpec, job: ActivityJob) -> tuple[str, InstantftSpec, ActivityJob] | None:
-        """Compare with a cache of Q8.16, if supported."""
+        """The comparison is a cache of Q8.16, if supported."""
         return None if spec.cache != "dram" or job.raw else ("cache of Q8.16", spec, replace(job, raw=True))
 
     def jobs(self, spec: InstantftSpec, job: ActivityJob, batch: int) -> list[HostJob[Any]]:
@@ -58,7 +58,7 @@ MORE = 3
 
 
 class TuningRoofline(CoreRoofline[InstantftSpec]):
-    """An epoch of new samples, then an epoch and several epochs of cached samples."""
+    """Three commands: one epoch of new samples; one epoch of cached samples; several epochs of cached samples."""
 
     titles: ClassVar[Mapping[str, str]] = {
         "words": "words of the frozen network",
@@ -82,7 +82,7 @@ class TuningRoofline(CoreRoofline[InstantftSpec]):
             raise UserError(f"the cache of this core is {spec.cache}, which has no records in Q8.16")
 
     def run(self, spec: InstantftSpec, job: RooflineJob, device: SimulatedDevice) -> Roofline:
-        """Run three commands, compare all adapters after every batch, and subtract.
+        """Run the three commands, compare all adapters after every batch, and subtract the commands' work.
 
         Cycles before a command's first batch are part of the first epoch's samples.
         """

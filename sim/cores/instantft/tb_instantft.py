@@ -26,7 +26,7 @@ WORDS_PER_SAMPLE = 125
 def scenario(spec: InstantftSpec, rng: np.random.Generator, words: int) -> list[Phase]:
     """Make three phases: two epochs from reset; an epoch on that cache and an inference; a job with a raw cache.
 
-    A cache on the chip cannot be compared; it holds NF4 in the third phase, too. Without a cache all phases are in
+    A cache on the chip cannot be compared and holds NF4 in the third phase too. Without a cache all phases are in
     Q8.16.
 
     A job has one sample for each `WORDS_PER_SAMPLE` of `words`.
@@ -71,5 +71,5 @@ def _adapters(spec: InstantftSpec, rng: np.random.Generator) -> Adapters:
 
 
 def _epochs(samples: int, epochs: int, size: int, rng: np.random.Generator) -> list[list[Integers]]:
-    """Draw an order of all samples for each epoch, cut into batches."""
+    """Draw for each epoch an order of all samples, and cut it into batches."""
     return [np.split(rng.permutation(samples), range(size, samples, size)) for _ in range(epochs)]

@@ -1,4 +1,4 @@
-"""Networks with logits at NF4 thresholds, for scales whose thresholds are nearest to integers."""
+"""Networks whose logits lie at NF4 thresholds; the scales are chosen so that a threshold is close to an integer."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _HIDDEN = 1 << Q4_12.fraction - _LOW_BITS
 
 
 def threshold_scales() -> list[int]:
-    """For each threshold, list the two scales with the product nearest to an integer, from either side."""
+    """For each threshold, list two scales: their product with it is nearest to an integer, from below and above."""
     scales = np.arange(_LARGEST >> 1, _LARGEST)
     parts = [scales * threshold % (1 << THRESHOLD_FRACTION) for threshold in THRESHOLDS.tolist()]
     return sorted({int(scales[at]) for part in parts for at in (part.argmin(), part.argmax())})
 
 
 def threshold_parameters(network: Network, scale: int, rng: np.random.Generator) -> list[StageIntegers]:
-    """Make frozen parameters that give all samples the same logits: the largest at the scale, others at its thresholds.
+    """Make frozen parameters that give all samples the same logits: the largest is the scale, others are at thresholds.
 
-    Only the last stage has weights; all biases before are equal. Half of the thresholds are a last place more, which
-    has the next code.
+    Only the last stage has nonzero weights; the biases of all other stages are equal. Half of the logits are 1 unit in
+    the last place above their threshold, where the next code begins.
     """
     *others, last = network.stages
     frozen = [StageIntegers(np.zeros(stage.weight_shape, np.int64), np.full(stage.biases, _HIDDEN)) for stage in others]
@@ -38,7 +38,9 @@ def threshold_parameters(network: Network, scale: int, rng: np.random.Generator)
 
 
 def _logits(scale: int, count: int, rng: np.random.Generator) -> Integers:
-    """Draw logits: the scale, both sides of the threshold nearest to an integer, one side of the others."""
+    """Draw logits: the scale; both neighbours of the threshold nearest to an integer; one neighbour of each other
+    threshold.
+    """
     products = scale * THRESHOLDS
     one = 1 << THRESHOLD_FRACTION
     nearest, *others = (products >> THRESHOLD_FRACTION)[np.minimum(products % one, -products % one).argsort()].tolist()

@@ -1,4 +1,4 @@
-"""Jobs with gradients, and then updated parameters, half-way between two numbers."""
+"""Jobs whose gradients, and then updated parameters, lie half-way between two numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEAD = 15 << Q4_12.fraction - 1
 
 
 def tie_parameters(network: Network, rng: np.random.Generator) -> list[StageIntegers]:
-    """Draw frozen parameters: half of the channels give ties, the others are random; a single class wins."""
+    """Draw frozen parameters: half of the channels make ties, the others are random; one class always wins."""
     *others, last = random_parameters(network, rng, 1.0)
     frozen = []
     for one in others:
@@ -43,7 +43,7 @@ def tie_parameters(network: Network, rng: np.random.Generator) -> list[StageInte
 
 
 def tie_adapters(shape: AdapterSizes, rng: np.random.Generator) -> Adapters:
-    """Draw adapters that move no logit by much: A small and even; B multiples, for the winner less 1."""
+    """Draw adapters that hardly move logits: A small and even; B multiples of `_GRAIN`, minus 1 for the winner."""
     made = Adapters(shape, 2 * rng.integers(-200, 200, shape.parameters))
     made.b[:] = _GRAIN * rng.integers(-3, 4, made.b.shape)
     made.b[WINNER] -= 1

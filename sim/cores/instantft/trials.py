@@ -34,26 +34,26 @@ class TuningVariation:
     batch : int
         Samples of a batch; 0: the core's largest batch.
     gain : float
-        Scale of the network's parameters: from about 50 most values are clipped.
+        Scale of the network's parameters; from about 50 on most values are clipped.
     rate : int
-        Learning rate of a sample, `golden.lora.adapters.rate_of`.
+        Learning rate of a sample, see `golden.lora.adapters.rate_of`.
     start : int
-        Standard deviation of the initial adapters, in units of 2**-12.
+        Standard deviation of the initial adapters, in units in the last place of Q4.12.
     raw : bool
-        The cache holds Q8.16, if the core has a choice.
+        The cache holds Q8.16, if the core's cache can hold either format.
     grain : int
         Grain of parameters and adapters, in units of 2**-12.
     whole : bool
-        All inputs are 0 or 1: with a coarse grain, activations have few bits, too.
+        All inputs are 0 or 1; with a coarse grain activations then have few bits too.
     scale : int
-        The frozen network's logits lie at the thresholds of this NF4 scale, see `thresholds`; 0: anywhere.
+        NF4 scale at whose thresholds the frozen network's logits lie, see `thresholds`; 0: logits anywhere.
     ties : bool
-        With a first batch of one sample and the rate of `ties`, many gradients lie half-way between two numbers, and
-        then the parameters that they update.
+        Network and adapters of `ties`: with a first batch of one sample and the rate of `ties`, many gradients lie
+        half-way between two numbers, and so do the updated parameters.
     validated : int
-        Further samples for the validation after each epoch.
+        Number of further samples, for the validation after each epoch.
     patience : int
-        Successive losses above the smallest that end the job; 0: any number.
+        The job ends after this number of successive losses above the smallest; 0: never.
     """
 
     samples: int = 7
@@ -148,9 +148,9 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
     def edge(self, spec: InstantftSpec) -> dict[str, TuningVariation]:
         """Jobs with values at edges of rounding and of NF4.
 
-        With scales that are multiples of a fraction of 1, many products with an NF4 level lie half-way between two
-        numbers; with raw activations that are multiples of 1/32, many gradients; with a power of two as the rate,
-        parameters. Other jobs have both at once, beside gradients with all their bits, or logits at thresholds of NF4.
+        Many products with an NF4 level tie if the scales are multiples of a fraction of 1. Many gradients tie if raw
+        activations are multiples of 1/32; parameters tie if the rate is a power of two. Other jobs combine the last two
+        with gradients that have all their bits, or have logits at NF4 thresholds.
         """
         samples, wanted = min(spec.cache_entries, 64), dict[str, TuningVariation]()
         for raw in spec.raw_modes:
@@ -170,7 +170,7 @@ class TuningTrials(Trials[InstantftSpec, TuningVariation]):
         return jobs | {"mode": int(spec.raw_modes[0])}
 
     def ends(self, spec: InstantftSpec, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """Forgetting the cache may need no access to memory."""
+        """The command that empties the cache may need no access to memory."""
         if command == Command.FORGET:
             yield "", 0
 

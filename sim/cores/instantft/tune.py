@@ -1,4 +1,4 @@
-"""Fine-tuning of adapters or the last layer on `instantft`: jobs of `fabtune tune`."""
+"""Jobs of `fabtune tune` on `instantft`: fine-tuning of adapters or of the last layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""First wrong operation and token of a core: its step runs again with a trace of the activation memory."""
+"""Find a core's first wrong operation and token: rerun the wrong step with a trace of the activation memory."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def traced_core(spec: ZostreamSpec) -> Path:
 
 
 def first_difference(spec: ZostreamSpec, job: TrainingJob, golden: Played, played: Played) -> str | None:
-    """First step with wrong records, its first wrong operation and token; None without a wrong record.
+    """Describe the first step with wrong records, its first wrong operation and token; None if no record is wrong.
 
-    `golden` and `played` are the job on golden and on the core.
+    `golden` is the job as played on golden, `played` the job on the core.
     """
     layout, split = spec.layout(job.network.program), job.settings.split
     before = np.concatenate([np.zeros_like(golden.images[:1]), golden.images])
@@ -57,7 +57,7 @@ def first_difference(spec: ZostreamSpec, job: TrainingJob, golden: Played, playe
 
 
 def _sides(spec: ZostreamSpec, job: TrainingJob, position: int) -> list[dict[TensorName, Integers]]:
-    """Parameters of both sides of a perturbation."""
+    """Parameters with a perturbation added, and with it subtracted."""
     model, integers = job.network.model, ZerothOrderJob(job.network.model, spec.generator, job.settings)
     assert job.deltas is not None
     integers.rows = job.deltas

@@ -1,7 +1,7 @@
 """Rules of `perturbed_deltas`: requests pass unchanged, and the generator's position follows its words.
 
-Outputs of generator, deltas, state loader and monitor are free, so the rules hold for layers of any size, also beyond
-the reach of simulation.
+Outputs of generator, deltas, state loader and monitor are free, so the rules hold for layers of any size, even those
+too large to simulate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def part() -> PerturbedDeltas:
 
 
 def check(checker: Checker, part: PerturbedDeltas) -> None:
-    """Rules: a command is offered unchanged until it is accepted, and requests wait meanwhile."""
+    """Prove that a command is offered unchanged until it is accepted, and that requests wait meanwhile."""
     m, command, request, inside = checker.m, part.command, part.request, probe_of(part)
     leave_out(checker, part)
     for name in ("offsets", "save"):  # streams of the deltas, covered by their own rules
@@ -61,7 +61,7 @@ def check(checker: Checker, part: PerturbedDeltas) -> None:
 
 
 def _position(checker: Checker, part: PerturbedDeltas, command: tuple[Any, Signal, Signal, Signal]) -> None:
-    """Rules of the words from generator to deltas, and of the position, which may return to the mark."""
+    """Rules of the words from generator to deltas, and of the generator's position, which may return to the mark."""
     m, generator, words = checker.m, part.generator, part.offsets_block.u
     accepted, waits, taken, started = command
     period, passes = part.spec.generator.period, words.valid & words.ready
@@ -79,7 +79,7 @@ def _position(checker: Checker, part: PerturbedDeltas, command: tuple[Any, Signa
         m.d.sync += position.eq(Mux(last & accepted.replay, mark, following))
         with m.If(last & accepted.mark):
             m.d.sync += mark.eq(following)
-    # words belong to the last command of the deltas; the next command follows the command's end
+    # words belong to the latest command of the deltas; the next command comes after this command's end
     checker.assume(~passes | (started & ~waits))
     checker.lemma("counted", ~started | (probe_of(part).left == remaining))
     checker.rule("position", part.at == position)

@@ -1,7 +1,7 @@
 """Rules of `zostream`: its edges (see `core_edges`), write addresses and programs.
 
 Besides the memory system, the netlist keeps the logit writer and the check of programs. A pass starts only with an
-accepted program; `program_sequencer` proves that the checked instructions run.
+accepted program; `formal_program_sequencer` proves that the checked instructions are the instructions that run.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ def check(checker: Checker, part: Zostream) -> None:
 
 
 def _writes(checker: Checker, trainer: Any) -> None:
-    """Logits, and activations at a cut, are written in sequence from the writer's start; deltas are written whole.
+    """Prove that logits, and activations at a cut, are written in sequence from the writer's start address.
 
-    Logits start at the address in their register, activations at the cut at their sample's cache slot. The memory
-    system's own rules say that it writes as commanded.
+    Logits start at the address in their register, activations at the cut at their sample's cache slot, and deltas are
+    written whole. `formal_memory_system` proves that the memory system writes as commanded.
     """
     m, control, memory, writer = checker.m, trainer.control, trainer.memory, trainer.passes.logits
     logits, passes, infer = memory.logits_write.command, trainer.passes, trainer.steps.infer
     reader, before, infers, shown = passes.reader, passes.before, control.command == Command.INFER, probe_of(trainer)
-    # the reader begins a sentence between its start and end, and outputs results after the begin
+    # between its start and end the reader begins a sentence, and then outputs the sentence's results
     reads, begun = Signal(name="reads"), Signal(name="begun")
     m.d.sync += [reads.eq(reader.start | (reads & ~reader.done)), begun.eq((reader.begins | begun) & ~reader.done)]
     checker.assume(~(reader.begins & ~reads) & ~(reader.o.valid & ~begun))
-    # the address is set: for logits from the command's start, for values at the cut from a sentence's begin
+    # `placed`: the address is set, for logits at the command's start, for values at the cut when a sentence begins
     placed = Signal(name="placed")
     with m.If(control.start):
         m.d.sync += placed.eq(infers)
@@ -64,7 +64,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
         m.d.sync += place.eq(writer.address)
     with m.Elif(logits.valid & logits.ready):
         m.d.sync += place.eq(place + byte_address(logits.payload.beats))
-    # no result of the previous command remains, nor of the previous sample at a cut
+    # no result of the previous command is left when the writer starts, nor at a cut of the previous sample
     checker.assume(~(writer.start & reader.o.valid))
     for name, begins, address in (
         ("logits_begin", control.start & infers, control.settings.logits),
@@ -85,7 +85,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
     checker.rule("logits_in_place", ~started | (logits.payload.address == place))
     save = memory.deltas_write.command
     saves = shown.state("SAVE") | shown.state("SAVING")
-    # a save ends after its last beat, and no beat precedes the command
+    # `done` of a save comes only after the save's command is accepted
     checker.assume(~(save.valid & passes.deltas.done))
     checker.lemma("saves", ~saves | (control.command == Command.SAVE_DELTAS))
     checker.lemma("save_offered", ~save.valid | saves)
@@ -94,7 +94,7 @@ def _writes(checker: Checker, trainer: Any) -> None:
 
 
 def _programs(checker: Checker, trainer: Any) -> None:
-    """Only an accepted program runs; a refused program has an error code."""
+    """Prove that only an accepted program runs, and that a refused program has an error code."""
     program, engine = trainer.passes.program, trainer.engine
     looks, fails, idle, runs = (probe_of(program).state(name) for name in ("LOOK", "FAILED", "IDLE", "RUN"))
     checker.lemma("valid_at_rest", ~program.valid | idle | runs)

@@ -38,11 +38,11 @@ class StreamActivity(CoreActivity[ZostreamSpec]):
     steps: ClassVar[str] = "steps"
 
     def batches(self, spec: ZostreamSpec) -> tuple[int, int]:
-        """Sentences of a step, by default and at most."""
+        """Default and largest number of sentences of a step."""
         return BATCH, LARGEST_BATCH
 
     def baseline(self, spec: ZostreamSpec, job: ActivityJob) -> None:
-        """None: the core has no other generators."""
+        """No comparison: the core has no other generators."""
 
     def jobs(self, spec: ZostreamSpec, job: ActivityJob, batch: int) -> list[HostJob[Any]]:
         """Training steps."""
@@ -74,7 +74,7 @@ class OperationCycles:
 
     @property
     def outside(self) -> int:
-        """Cycles outside all instructions: perturbation, samples, losses and update."""
+        """Cycles in which no instruction runs: perturbation, samples, losses and update."""
         return self.cycles - sum(self.operations)
 
 
@@ -85,7 +85,7 @@ def step_cycles(
     dram: Dram | None = None,
     stage: Callable[[str], None] = lambda _: None,
 ) -> OperationCycles:
-    """Cycles of a step of a network with zero weights: all matrices are in NF4, with scales of 0.
+    """Count the cycles of a step of a network with zero weights: all matrices are in NF4, with scales of 0.
 
     Parameters
     ----------

@@ -39,11 +39,12 @@ class StreamVariation(StepVariation):
     Parameters
     ----------
     kind, sensitive, every, first, cut, widths
-        Network, see `random_images`; with a cut at `first` or below, activations at the cut are cached.
+        Network, see `random_images`; if the cut is at `first` or below, activations at the cut are cached.
     lengths : tuple of int
-        Tokens of each sentence; 0: the most for both sides.
+        Tokens of each sentence; 0: the largest number that fits with both sides.
     perturbations, inner : int
-        Perturbations of a step, or of its first part; of the second part for each of these.
+        Perturbations of a step. In a cut network, `perturbations` are those of the first part; for each of them the
+        second part has `inner`.
     """
 
     kind: NetworkKind = "encoder"
@@ -100,7 +101,7 @@ _HEAD = 16
 
 
 class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
-    """Stress tests of a core for transformers, without a network before a program."""
+    """Stress tests of a core for transformers; the core has no network until a program is loaded."""
 
     command: ClassVar[IntEnum] = Command.TRAIN
     loads: ClassVar[tuple[IntEnum, ...]] = (Command.LOAD,)
@@ -112,7 +113,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
     def short(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
         most = min(spec.features, _WIDE)
         widths = NetworkWidths(most, most - 8, spec.classes)
-        # activations at the cut: half as many and 1, so that a number without its highest bit is 1
+        # one more than half of the activations at the cut: a count that lacks its highest bit would be 1
         cut_widths = replace(widths, hidden=most // 2 - 2)
         return {
             "base": StreamVariation(),
@@ -124,14 +125,14 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             "sensitive": StreamVariation(sensitive=9),
             "empty lists": StreamVariation(kind="decoder", sensitive=5, every=2),
             "upper layers": StreamVariation(kind="decoder", first=8),
-            # no step is a multiple of the sentences of a pass
+            # no step's sentences fill all passes
             "buffers": StreamVariation(kind="perceptron", lengths=(0, 1, 0, 2), sizes=(4, 3)),
             "very different": StreamVariation(lengths=(1, 0, 2), sizes=(3,)),
-            # both sentences in a pass
+            # one pass takes both sentences
             "two long ones": StreamVariation(lengths=(spec.tokens // 2,) * 2, sizes=(2,)),
             "one token": StreamVariation(kind="decoder", lengths=(1,), sizes=(1, 2)),
             "several": StreamVariation(kind="perceptron", perturbations=3, scalars=True, sizes=(2, 1)),
-            # rows at a cut: of tokens of both sides, of sentences, and cached rows of a fixed first part
+            # rows at a cut: of tokens of both sides; of sentences; cached, as the first part is fixed
             "cut": StreamVariation(cut=3, perturbations=2, inner=2, sizes=(2, 1), scalars=True),
             "cut behind a pool": StreamVariation(kind="perceptron", cut=3, inner=3, lengths=(0, 1, 0), sizes=(3,)),
             "cache": StreamVariation(cut=3, first=3, sizes=(2, 3)),
@@ -144,7 +145,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
                 sizes=(5, 4),
                 widths=NetworkWidths(classes=spec.classes),
             ),
-            # many values of a row, words of a perturbation, beats of a token and of logits, perturbations
+            # many values per row, words per perturbation, beats per token and per logits, and perturbations
             "wide": StreamVariation(kind="perceptron", lengths=(1,), sizes=(1,), widths=widths),
             "wide cut": StreamVariation(
                 kind="perceptron", cut=3, inner=11, eps_shift=12, lengths=(1,), sizes=(1,), widths=cut_widths
@@ -152,7 +153,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
             "late": StreamVariation(kind="perceptron", sizes=(1, 1), late=True),
             # full passes, with further sentences waiting
             "full": StreamVariation(kind="perceptron", sizes=(LARGEST_BATCH,), lengths=(1,) * 7),
-            # the most operations, all but the last before the cut
+            # the largest number of operations, all but the last before the cut
             "deep": StreamVariation(
                 kind="perceptron",
                 cut=spec.operations - 2,
@@ -188,7 +189,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
     def long(self, spec: ZostreamSpec) -> dict[str, StreamVariation]:
         """A job with more than `LONG` steps, for counters and addresses, and jobs with many perturbations."""
         short = StreamVariation(kind="perceptron", lengths=(1,), shift=30)
-        # a counter in another order may also end after a power of two
+        # a faulty counter that counts in another order may end after a power of two too
         many = {f"{p1} perturbations": p1 for p1 in (MOST_PERTURBATIONS - 1, MOST_PERTURBATIONS)}
         repeated = {name: replace(short, sizes=(1,), perturbations=p1) for name, p1 in many.items()}
         return {"long": replace(short, sizes=(1,) * (LONG + 1)), **repeated}
@@ -199,7 +200,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         return program | jobs | {"p1": 1, "p2": 1, "gap": 0, "scalars": 0, "cached": 0}
 
     def images(self, spec: ZostreamSpec) -> dict[str, Bytes]:
-        """A perceptron, samples with a token each except at the limits of `entries`, and the index."""
+        """A perceptron, samples of one token each except at the limits of `entries`, and the index of samples."""
         images, tokens = _network(spec), _token_counts(_network(spec))
         program, weights = ZostreamLayout.network(images)
         samples = np.zeros((_HEAD * (1 + len(tokens)), BEAT // 4), "<u4")
@@ -215,7 +216,7 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         }
 
     def ends(self, spec: ZostreamSpec, command: int, settings: Mapping[str, int]) -> Iterator[tuple[str, int]]:
-        """Endings by the program: complete, invalid or too short; it has no cut."""
+        """Endings that depend on the program: complete, invalid or too short; the program has no cut."""
         beats, whole = settings["program_beats"], _network(spec).program.image_beats
         deltas = spec.layout(_network(spec).program).delta_beats
         moves = command in (Command.LOAD_DELTAS, Command.SAVE_DELTAS)
@@ -236,14 +237,14 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
         return limits | {LARGEST_SHIFT, LARGEST_BATCH, MOST_GAP, MOST_PERTURBATIONS, MOST_SLOPES, MOST_SLOPES // 2}
 
     def together(self, spec: ZostreamSpec, values: Sequence[int]) -> Iterator[dict[str, int]]:
-        """Perturbations of both parts."""
+        """Numbers of perturbations of both parts."""
         for value in values:
             for other in (2, MOST_PERTURBATIONS):
                 yield {"p1": other, "p2": value}
 
     def entries(self, spec: ZostreamSpec) -> Iterator[Ending]:
-        """Schedules of all zeroth-order jobs; sentences without tokens, with the most, and with more in each bit;
-        unreadable samples with each bit of their beat.
+        """Schedules of all zeroth-order jobs; sentences with no token, the largest number of tokens, and more by each
+        bit; unreadable samples at each bit of the beat number.
         """
         images = _network(spec)
         yield from step_entries(Error, images.program.instructions[-1].outputs)
@@ -263,12 +264,12 @@ class StreamTrials(Trials[ZostreamSpec, StreamVariation]):
 
 @lru_cache(maxsize=4)
 def _network(spec: ZostreamSpec) -> StreamImages:
-    """Perceptron for schedules and refusals."""
+    """Perceptron with which schedules and refusals are tried."""
     return random_images(spec, np.random.default_rng(0), "perceptron")
 
 
 def _token_counts(images: StreamImages) -> list[int]:
-    """Numbers of tokens at a limit: none, the most, more, and each higher bit alone or with the most."""
+    """Numbers of tokens at a limit: 0, the largest, one more, and each higher bit alone or with the largest."""
     most = images.program.capacity // 2
     bits = [1 << bit for bit in range(most.bit_length(), 32)]
     return [0, most, most + 1, *(more | most for more in bits[:-1:4]), *bits][: _FIRST_AT - _TOKENS_AT - 1]

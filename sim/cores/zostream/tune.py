@@ -1,4 +1,4 @@
-"""Zeroth-order fine-tuning of transformers on `zostream`: jobs of `fabtune tune`."""
+"""Jobs of `fabtune tune` on `zostream`: zeroth-order fine-tuning of transformers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ZostreamTuner(TransformerTuner):
 
 
 def used(inputs: Integers, orders: Sequence[StepOrder]) -> tuple[Integers, list[StepOrder]]:
-    """Samples of the steps, and the steps with renumbered indices: all samples may not fit."""
+    """Only the samples that the steps use, as all might not fit, and the steps with renumbered indices."""
     numbers = np.unique(np.concatenate([order.indices for order in orders]))
     return inputs[numbers], [replace(order, indices=np.searchsorted(numbers, order.indices)) for order in orders]
 

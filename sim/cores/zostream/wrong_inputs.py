@@ -33,7 +33,7 @@ _SPLITS = ((16, 4), (8, 8), (4, 16), (1, 16), (13, 5), (11, 6), (9, 8), (16, 5),
 
 
 class Refused(NamedTuple):
-    """Image of a refused program; reason and number of the operation."""
+    """Image of a refused program, with reason and number of the wrong operation."""
 
     image: Bytes
     reason: Reason
@@ -41,7 +41,7 @@ class Refused(NamedTuple):
 
 
 def refused_programs(spec: ZostreamSpec, program: Program) -> Iterator[Refused]:
-    """Images of an accepted encoder's program with one error each, and the core's reasons."""
+    """Images of an encoder's program, each with one error, and the reason that the core gives."""
     for wrong in (*_operations(program), *_headers(spec, program), *_inputs(spec, program)):
         try:
             spec.check_program(wrong, "a wrong one")
@@ -59,7 +59,7 @@ def refused_programs(spec: ZostreamSpec, program: Program) -> Iterator[Refused]:
 
 
 def _operations(program: Program) -> Iterator[Program]:
-    """Operations beyond a limit, including operations within the limits of another core."""
+    """Programs with an operation beyond a limit, some within the limits of another core."""
     yield from (wrong_program(program, name) for name in WRONG_OPERATIONS)
     linear = next(number for number, instruction in enumerate(program.instructions) if instruction.coded)
     yield changed(program, linear, part=1)
@@ -67,7 +67,7 @@ def _operations(program: Program) -> Iterator[Program]:
 
 
 def _headers(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
-    """Header numbers beyond a limit, and numbers of the last operation, checked by the core itself."""
+    """Programs with a header field, or a field of the last operation, beyond a limit that the core itself checks."""
     last = len(program.instructions) - 1
     features, capacity = program.features, program.capacity
     changes: list[dict[str, Any]] = [
@@ -90,7 +90,7 @@ def _headers(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
 
 
 def _inputs(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
-    """Input rows just beyond each memory, and with each higher bit."""
+    """Programs with input rows just beyond each memory, and with each higher address bit set."""
     for wide, width, rows in ((False, spec.lanes, spec.rows), (True, spec.columns, spec.wide_rows)):
         first = rows // program.capacity - -(-program.features // width) + 1
         higher = (1 << bit for bit in range(first.bit_length(), ROW_BITS))
@@ -99,7 +99,7 @@ def _inputs(spec: ZostreamSpec, program: Program) -> Iterator[Program]:
 
 
 def _other(spec: ZostreamSpec) -> Program:
-    """Program of a core with half the rows."""
+    """Program for a core with half the rows."""
     return random_images(replace(spec, rows=spec.rows // 2), np.random.default_rng(0), "perceptron").program
 
 
@@ -121,7 +121,7 @@ def wrong_inputs(spec: ZostreamSpec) -> tuple[Ending, ...]:
 
 
 def _lengths(spec: ZostreamSpec) -> Iterator[Ending]:
-    """Program lengths refused before a read: none, too many, each higher bit."""
+    """Program lengths that are refused before any read: 0, too large, and each higher bit."""
     most = PROGRAM_HEADER + INSTRUCTION_BEATS * spec.operations
     yield Ending("no beats", Command.LOAD, Error["ZERO_LENGTH"], 0, {}, {"program_beats": 0})
     for beats in (most + 1, *(1 << bit for bit in range(most.bit_length(), 32))):
@@ -140,7 +140,7 @@ def _programs(spec: ZostreamSpec, program: Program) -> Iterator[Ending]:
 def wrong_weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[tuple[str, Bytes, int]]:
     """Streams with wrong sensitive weights in the second tuned tensor: not ascending, or beyond the tensor.
 
-    Yields a name, the stream without its header, and the number of the tile in the core's error.
+    Yields a name, the stream without the header, and the tile number that the core reports.
     """
     stream = images.weights[HEADER_BEATS * BEAT :]
     instruction = [instruction for instruction in images.program.instructions if instruction.corrections][1]
@@ -168,16 +168,16 @@ def _weights(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
 
 
 def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Iterator[Ending]:
-    """Programs with each higher bit of the number of words, for a network without and with a cut.
+    """Programs whose number of words has one of the higher bits set, for a network without and with a cut.
 
-    After the load, the command ends at an unreadable schedule, or at the cache slot of the second sentence.
+    After the load the command must end at an unreadable schedule, or at the second sentence's cache slot.
     """
     end, far = _end(spec), 1 << 12
     for bit in range(plain.program.words.bit_length(), 32):
         network, settings = _network(replace(plain, program=replace(plain.program, words=1 << bit)))
         yield Ending(f"{1 << bit} words", Command.TRAIN, Error["READ_DECERR"], end, network, settings | {"order": end})
     samples = np.zeros((far + 1, BEAT // 4), "<u4")
-    # beyond the end: no write from the first sentence's slot on reaches it earlier
+    # beyond the end, and so far from the first sentence's slot that no write of this sentence reaches it
     samples[[0, far], 0], samples[far, 1] = 1, far + 1
     two = {
         "order": np.array([1 | 1 << COUNT_BIT, 0, 1, 0], "<u4").view(np.uint8),
@@ -192,7 +192,7 @@ def _words(spec: ZostreamSpec, plain: StreamImages, cached: StreamImages) -> Ite
 
 
 def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
-    """Sentences with unreadable cache slots, one for each bit of the slot."""
+    """Sentences with inaccessible cache slots, one for each bit of the slot number."""
     (network, loaded), cache = _network(images), _end(spec)
     settings = loaded | {"cache": cache, "cached": 1}
     for bit in range(32):
@@ -202,9 +202,9 @@ def _places(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
 
 
 def _far_samples(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
-    """Full passes whose first sentence is each power of two beats away, with unreadable rows.
+    """Full passes whose first sentence lies a power of two beats away, for each power, with unreadable rows.
 
-    The rows begin with the last readable beat. Another sentence waits after the pass.
+    The sentence begins with the last readable beat. Another sentence waits after the pass.
     """
     (network, loaded), end, count = _network(images), _end(spec), images.program.capacity // 2
     near = sentence_image(np.zeros((1, images.program.features), np.int64))
@@ -221,14 +221,14 @@ def _second_row(spec: ZostreamSpec, images: StreamImages) -> Ending:
     """A sentence of two tokens whose second row cannot be read."""
     (network, loaded), end = _network(images), _end(spec)
     rows = sentence_image(np.zeros((2, images.program.features), np.int64))
-    # a beat of the number of tokens, then the rows
+    # one beat with the number of tokens, then the rows
     first = rows[: BEAT + (rows.size - BEAT) // 2]
     memory, settings = network | {"order": _ORDER, "samples": first}, loaded | {"samples": end - first.size}
     return Ending("a second row behind the end", Command.TRAIN, Error["READ_DECERR"], end, memory, settings)
 
 
 def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
-    """Perturbations of both parts of a cut network, whose product is at a limit; no schedule can be read."""
+    """Numbers of perturbations of the parts of a cut network, their product at a limit; no schedule is readable."""
     (network, loaded), order = _network(images), _end(spec)
     for first, second in _SPLITS:
         settings = loaded | {"order": order, "p1": first, "p2": second}
@@ -238,12 +238,12 @@ def _splits(spec: ZostreamSpec, images: StreamImages) -> Iterator[Ending]:
 
 
 def _sample(place: int) -> Bytes:
-    """First beat of a sample of one token with this cache slot."""
+    """First beat of a one-token sample with this cache slot."""
     return np.array([1, place, 0, 0], "<u4").view(np.uint8)
 
 
 def _network(images: StreamImages) -> tuple[dict[str, Bytes], dict[str, int]]:
-    """Images of a network, and the setting of its program's size."""
+    """Images of a network, and the setting for the size of the network's program."""
     program, weights = ZostreamLayout.network(images)
     return {"program": program.image, "weights": weights.image}, {"program_beats": program.size // BEAT}
 

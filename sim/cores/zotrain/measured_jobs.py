@@ -31,11 +31,11 @@ class TrainingActivity(CoreActivity[ZotrainSpec]):
     steps: ClassVar[str] = "steps"
 
     def batches(self, spec: ZotrainSpec) -> tuple[int, int]:
-        """Samples of a step, by default and at most."""
+        """Default and largest number of samples of a step."""
         return BATCH, LARGEST_BATCH
 
     def baseline(self, spec: ZotrainSpec, job: ActivityJob) -> tuple[str, ZotrainSpec, ActivityJob] | None:
-        """Compare with Gaussian generators, if the core can have them."""
+        """The comparison is the core with Gaussian generators, if they are possible."""
         if spec.fold or spec.gaussian != "none":
             return None
         return "Gaussian generators", replace(spec, generator=PezoSpec(), gaussian="tree"), job
@@ -50,7 +50,7 @@ ACTIVITY = TrainingActivity()
 
 @dataclass(frozen=True)
 class StepCycles:
-    """Cycles of a step, and mismatches between core and golden in all steps."""
+    """Cycles of a step, and the number of mismatches between core and golden in all steps."""
 
     cycles: int
     mismatches: int
@@ -61,8 +61,8 @@ def step_cycles(
 ) -> StepCycles:
     """Measure the cycles of a step on random parameters and samples; values do not matter.
 
-    The result is the difference between jobs of one step and of `steps` more, divided by `steps`. This leaves out
-    cycles before the first step, such as the load of the generator's state.
+    Two jobs run, the second with `steps` more steps; the difference of their cycles is divided by `steps`. This leaves
+    out cycles before the first step, such as the load of the generator's state.
     """
     job = _random_job(spec, 0, batch, 1 + steps)
     jobs = [replace(job, steps=job.steps[:count]) for count in (1, 1 + steps)]

@@ -47,7 +47,7 @@ def scenario(spec: ZotrainSpec, rng: np.random.Generator, words: int) -> list[Ph
     core = RecordedCore(spec, patience=20 * (beats + steps * step), base=base)
     host = ZerothOrderTrainer(core, spec)
     (first, settings), (second, others), (third, last) = (_orders(spec, steps, labels, rng) for _ in range(3))
-    # in the middle of a pass of the first steps
+    # interrupt in the middle of a pass of the first steps
     midway = work, 3 * work
     largest, integers = DELTA.maximum >> 6, ZerothOrderJob(NetworkModel(mapping, frozen), spec.source, last)
     integers.total = rng.integers(-largest, largest, integers.total.shape)
@@ -62,7 +62,7 @@ def scenario(spec: ZotrainSpec, rng: np.random.Generator, words: int) -> list[Ph
 def _orders(
     spec: ZotrainSpec, steps: int, labels: Integers, rng: np.random.Generator
 ) -> tuple[list[StepOrder], StepSettings]:
-    """Draw the samples of each step, the last step with one less, and their rates."""
+    """Draw the rate and the samples of each step; the last step has one sample less."""
     sizes = [BATCH] * (steps - 1) + [BATCH - 1]
     drawn = [rng.integers(0, SAMPLES, size) for size in sizes]
     rates, settings = StepSettings(loss=spec.loss).with_rates([RATE] * steps, sizes, PerturbationTable(spec.source))

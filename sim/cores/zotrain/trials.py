@@ -40,11 +40,11 @@ class TrainingVariation(StepVariation):
     grain : int
         Grain of the initial deltas.
     halves : bool
-        Parameters are multiples of a half: in an inference without deltas every second sum of products lies half-way
-        between two numbers of Q8.16.
+        Parameters are multiples of 0.5, so that in an inference without deltas every second sum of products lies
+        half-way between two numbers of Q8.16.
     near : tuple of int
-        Magnitudes of the steps' coefficients, in turn, as near as a rate can make them; for steps with one
-        perturbation. Empty: the steps' rates follow `rate`.
+        Wanted magnitudes of the steps' coefficients, in turn; each step gets the rate that comes nearest. For steps
+        with one perturbation. Empty: rates follow `rate`.
     """
 
     samples: int = 6
@@ -119,13 +119,13 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
             "small": TrainingVariation(eps_shift=12, shift=34, rate=1),
             "full": TrainingVariation(samples=600, sizes=(LARGEST_BATCH, 2), gain=3.0),
             "late": TrainingVariation(sizes=(2,) * 6, late=True),
-            # offsets half-way between two numbers of Q4.12, and beyond the range
+            # offsets that lie half-way between two numbers of Q4.12, and offsets beyond the range
             "ties": TrainingVariation(eps_shift=4, shift=30, start=DELTA.maximum >> 6, grain=_DROPPED >> 1),
             "ends": TrainingVariation(eps_shift=4, shift=30, start=DELTA.maximum, grain=DELTA.maximum - _DROPPED),
-            # deltas stay below half a last place: the inference is of the parameters alone
+            # deltas stay below half a unit in the last place, so that the inference uses the parameters alone
             "halves": TrainingVariation(samples=24, sizes=(1,), eps_shift=12, shift=62, gain=2.0, halves=True),
             "several": TrainingVariation(sizes=(2, 1), split=Split(0, 5), scalars=True, eps_shift=7),
-            # coefficients around the largest without a common shift, and with a shift by 1
+            # coefficients around the largest that needs no common shift, and the largest that needs a shift by 1
             "scalars": TrainingVariation(
                 samples=24, sizes=(1,) * 96, eps_shift=6, shift=30, scalars=True, near=_NEAR_SCALARS
             ),
@@ -170,7 +170,7 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
         return found | {spec.kept_samples(cut) for cut in _cuts(spec)}
 
     def together(self, spec: ZotrainSpec, values: Sequence[int]) -> Iterator[dict[str, int]]:
-        """Each cut with perturbations of either part, and of both."""
+        """Jobs for each cut, which perturb the first part, the second part, or both."""
         for cut in _cuts(spec):
             for name in ("p1", "p2"):
                 for value in values:
@@ -179,7 +179,7 @@ class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):
                 yield {"cut": cut, "p1": first, "p2": second}
 
     def entries(self, spec: ZotrainSpec) -> Iterator[Ending]:
-        """Schedules of all zeroth-order jobs, then each bit of the index of an unreadable sample."""
+        """Schedules of all zeroth-order jobs; then unreadable samples, one for each bit of the index."""
         yield from step_entries(Error, spec.labels)
         samples = 1 << spec.address - 1
         for bit in range(LABEL_BIT):

@@ -1,4 +1,4 @@
-"""Zeroth-order fine-tuning of networks on `zotrain`: jobs of `fabtune tune`, clients of `fabtune federate`."""
+"""Jobs of `fabtune tune` and clients of `fabtune federate` on `zotrain`: zeroth-order fine-tuning of networks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from ..zeroth_order_job import TrainingJob, adopt_moves
 
 
 class ZotrainTuner(Tuner):
-    """Jobs of `zotrain`: all parameters by zeroth order in integers."""
+    """Jobs of `zotrain`: all parameters are tuned, by zeroth order in integers."""
 
     methods = tuple(METHODS)
 

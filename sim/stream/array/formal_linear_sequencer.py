@@ -72,8 +72,7 @@ def check(checker: Checker, spec: LinearSequencerSpec) -> None:
 
 
 def _order(checker: Checker, layer: Signal, busy: Value, begins: Value, final: Value) -> None:
-    """Prove one order word for each tile of a side: after the previous tile's first read, before this tile's first
-    read."""
+    """Prove one order word per tile of a side, between the first read of the previous tile and that of this tile."""
     m, order, read = checker.m, checker.streams["order"], checker.streams["rows_read"]
     ahead = Signal(2, name="ahead")
     begun = checker.moves("rows_read") & begins

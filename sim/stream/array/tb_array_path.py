@@ -64,8 +64,7 @@ def _operation(spec: ArrayPathSpec, rng: np.random.Generator, kind: TileKind, co
 
 
 def stimulus(spec: ArrayPathSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Operations of all tile kinds; some have so few rows that they return as early as allowed, some fill the
-    accumulators."""
+    """Operations of all tile kinds; in some, rows return as early as allowed, others fill the accumulators."""
     tiles, rows = list[dict[str, Words]](), 0
     while rows < words // 4:
         kind = TileKind(int(rng.integers(len(TileKind))))

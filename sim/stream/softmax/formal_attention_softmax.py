@@ -132,8 +132,7 @@ def _banks(checker: Checker, spec: AttentionSoftmaxSpec, scores: Signal) -> None
 
 
 class _Block:
-    """Reference model of a block of queries. `queries` and `keys` are last indices; `first` is the key of query 0 if
-    causal."""
+    """Reference model of a block: index of the last query, of the last key, and if causal of the key of query 0."""
 
     def __init__(self, queries: Value, keys: Value, first: Value, causal: Value) -> None:
         self.queries, self.keys, self.first, self.causal = queries, keys, first, causal

@@ -17,8 +17,7 @@ from ..memory.chunk_places import places
 
 
 def stimulus(spec: PoolHeadSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:
-    """Operations with about 8 * `words` cycles in all: each kind once, then random kinds; the first has a single
-    feature."""
+    """Operations of about 8 * `words` cycles in all: each kind once, then random kinds; the first has one feature."""
     parts, remaining = list[dict[str, Words]](), words
     while remaining > 0 or len(parts) < len(KINDS):
         kind = len(parts) if len(parts) < len(KINDS) else int(rng.integers(len(KINDS)))
