@@ -53,6 +53,8 @@ class Example:
         Description of the tuning.
     program : Path
         C source of the core's commands, see ``boards/driver/example.h``.
+    notes : str
+        Markdown on commands, formats and errors for the README; empty where fabtune's pages have it.
     """
 
     data: ExampleData
@@ -63,6 +65,7 @@ class Example:
     settings: dict[str, int]
     how: str
     program: Path
+    notes: str = ""
 
     @property
     def spec(self) -> CoreSpec:

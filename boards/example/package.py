@@ -94,7 +94,8 @@ def example_page(example: Example, systems: Sequence[str]) -> str:
     if programs:
         programs = [_PROGRAM, *programs, _RESULT.replace("LINE", example.line)]
     others = [_STEPS[name] for name in ("pynq", "simulation") if name in systems]
-    parts = [golden, *programs, *others, _MEMORY, memory_table(example)]
+    memory = [_OWN_MEMORY, memory_table(example), example.notes] if example.notes else [_MEMORY, memory_table(example)]
+    parts = [golden, *programs, *others, *memory]
     return "\n\n".join(parts).replace("CORE", example.spec.name)
 
 
@@ -138,4 +139,5 @@ It prints
 
 with status 0; with status 1 where a logit is not golden's. The options and the other statuses are those of the
 self-test; a command may take 60 s."""
+_OWN_MEMORY = "Its memory:"
 _MEMORY = "Its memory, whose formats are those of fabtune's page on memory images:"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -29,6 +30,8 @@ STEPS = 20
 """Few steps by default: golden computes each of a language model in a second or more."""
 TESTED = 100
 """Most held-out sentences, the first."""
+NOTES = Path(__file__).with_name("notes.md")
+"""Commands, formats and errors, for the README of a package."""
 
 
 def sentence_example(spec: ZostreamSpec, task: SentenceTask) -> Example:
@@ -43,7 +46,7 @@ def sentence_example(spec: ZostreamSpec, task: SentenceTask) -> Example:
     """
     if (task.batch or 0) > LARGEST_BATCH:
         raise UserError(f"--batch {task.batch}: a step of the core has at most {LARGEST_BATCH} samples")
-    images, rows = _network(spec, task)
+    images, rows = network_of(spec, task)
     spec.check(images)
     defaults, layout = zo_defaults("transformer"), spec.layout(images.program)
     tune, lengths = _samples(images, task, task.tune)
@@ -80,13 +83,20 @@ def sentence_example(spec: ZostreamSpec, task: SentenceTask) -> Example:
         counters=COUNTERS,
         program=PROGRAM,
     )
+    how = example.how
     if left := len(task.test) - len(test):
-        example = replace(example, how=f"{example.how}; {left} held-out sentences are left out, too long or too many")
-    return example
+        how += f"; {left} held-out sentences are left out, too long or too many"
+    return replace(example, how=how, notes=NOTES.read_text(encoding="utf-8").rstrip("\n"))
 
 
-def _network(spec: ZostreamSpec, task: SentenceTask) -> tuple[StreamImages, Integers | None]:
-    """Images of the task's network, cut before the tuned layers, and the rows of the delta's updates."""
+def network_of(spec: ZostreamSpec, task: SentenceTask) -> tuple[StreamImages, Integers | None]:
+    """Images of the task's network, cut before the tuned layers, and the rows of the delta's updates.
+
+    Raises
+    ------
+    UserError
+        If the network does not fit the core, or the delta is of another core.
+    """
     sentences, selection, delta = task.model, task.selection, task.delta
     if delta is None:
         base, start = sentences.base(selection.base), selection.start(sentences.network)
@@ -104,6 +114,11 @@ def _network(spec: ZostreamSpec, task: SentenceTask) -> tuple[StreamImages, Inte
         )
     if delta.source.spec != spec.generator:
         raise UserError("the delta's perturbations are of another generator than this core's")
+    if {*order.places} - {*sentences.tensor_names.values()}:
+        raise UserError(
+            "the delta tunes sensitive weights of the head, which is no matrix in NF4, and the core merges them with "
+            "NF4 alone: tune all weights, --method pezo-otf"
+        )
     model, job = delta_job(sentences.on_base(base), delta, sentences.names)
     return StreamImages.of(model, base, spec.size), job.rows
 

@@ -72,7 +72,11 @@ def compiled(name, folder):
 def play(name, folder, spec=None, task=None):
     """Run the program against the compiled core; returns status and output lines."""
     spec = spec or CORES[name]
-    device, size = SimulatedDevice(compiled_core(spec)), example_of(spec, task).memory.end
+    return run_on(SimulatedDevice(compiled_core(spec)), spec, example_of(spec, task).memory.end, folder)
+
+
+def run_on(device, spec, size, folder):
+    """Run the program against a device with `size` bytes of memory; returns status and output lines."""
     buffer = device.allocate(size)
     (folder / "memory").write_bytes(b"\xa5" * size)  # previous buffer contents are irrelevant
     memory = np.memmap(folder / "memory", np.uint8, "r+")

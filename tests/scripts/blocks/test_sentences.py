@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -60,13 +61,9 @@ def test_with_a_first_layer_the_job_fills_a_cache(fabtune, sentences, tiny_decod
     ]
 
 
-@pytest.mark.parametrize(
-    ("method", "more"),
-    [("pezo-otf", ()), pytest.param("sparse-zo", ("--mask", "task", "--fraction", "0.02"), marks=pytest.mark.slow)],
-)
-def test_a_delta_is_where_the_job_begins(fabtune, sentences, tiny_transformer, method, more):
+def test_a_delta_is_where_the_job_begins(fabtune, sentences, tiny_transformer):
     rate = ("--rate", "0.3", "--steps", 6)  # moves some sentences to the other class
-    expected = tuned(fabtune, "--model", tiny_transformer, *rate, *more, "--delta", "my.safetensors", method=method)
+    expected = tuned(fabtune, "--model", tiny_transformer, *rate, "--delta", "my.safetensors")
     said, found = images(fabtune, "--model", tiny_transformer, "--delta", "my.safetensors")
     assert commands(found) == ["load", "load_deltas", "infer", "train", "infer", "save_deltas"]
     assert expected["accuracy_before"] != expected["accuracy_after"] == said["accuracy_before"]
@@ -77,7 +74,6 @@ JOBS = {
     "cached": ("--from-layer", 1),
     "decoder": ("--from-layer", 1),
     "delta": ("--delta", "my.safetensors"),
-    "sensitive": ("--delta", "my.safetensors"),
 }
 
 
@@ -88,9 +84,7 @@ def test_the_core_computes_what_golden_does(fabtune, sentences, tiny_transformer
     if name == "decoder":
         (tmp_path / "label-words.txt").write_text(WORDS)
     if "--delta" in JOBS[name]:
-        method = "sparse-zo" if name == "sensitive" else "pezo-otf"
-        mask = ("--mask", "task", "--fraction", "0.02") if name == "sensitive" else ()
-        tuned(fabtune, "--model", model, *mask, "--delta", "my.safetensors", method=method)
+        tuned(fabtune, "--model", model, "--delta", "my.safetensors")
     _, found = images(fabtune, "--model", model, *JOBS[name])
     driver = Core.on(spec := restored(CORES["zostream"], found["parameters"]), SimulatedDevice(compiled_core(spec)))
     buffer = driver.allocate(found["memory"]["size"])
@@ -119,7 +113,7 @@ MISTAKES = {
     "--model gone": "--model gone without --data: zostream tunes on sentences",
     "--data csv:. --weights w.pt": "--weights belongs to a network of layers",
     "--data csv:. --epochs 3": "--epochs 3: zostream counts steps: give --steps",
-    "--data csv:. --model BERT --prompt label-words": "has no label words: write a file label-words.txt into its folder",
+    "--data csv:. --model BERT --prompt label-words": "has no label words: write a file label-words.txt into",
     "--data csv:. --model BERT --batch 300": "--batch 300: a step of the core has at most 256 samples",
     "--data csv:. --model BERT --delta gone.safetensors": "gone.safetensors",
     "--data csv:. --model BERT --delta x --base nf4": "--base has no meaning with --delta, which names its own",
@@ -130,6 +124,13 @@ MISTAKES = {
 def test_a_mistake_is_one_line_and_leaves_nothing(refused, sentences, tiny_transformer, mistake):
     command = f"images zostream {mistake} -o x".replace("BERT", str(tiny_transformer))
     assert MISTAKES[mistake] in refused(command)
+
+
+@pytest.mark.slow
+def test_sensitive_weights_of_the_head_are_refused(fabtune, refused, sentences, tiny_transformer):
+    tuned(fabtune, "--model", tiny_transformer, "--mask", "task", "--delta", "my.safetensors", method="sparse-zo")
+    command = f"images zostream --preset tiny --data csv:. --model {tiny_transformer} --delta my.safetensors -o x"
+    assert "the delta tunes sensitive weights of the head" in refused(command)
 
 
 @pytest.mark.slow
@@ -144,3 +145,35 @@ def test_sentences_are_for_a_core_of_transformers(refused):
         "images zotrain --data csv:. -o x"
     )
     assert "--from-layer has no meaning with no --data" in refused("images zostream --from-layer 1 -o x")
+
+
+@pytest.mark.slow
+def test_a_package_for_all_targets_is_of_the_users_model(fabtune, sentences, tiny_transformer, tmp_path):
+    asked = ("package", *TINY, *STEPS, "--model", tiny_transformer, "--board", "kv260", "--json")
+    status, out, err = fabtune(*asked)
+    assert status == 0, err
+    said, folder = json.loads(out), tmp_path / "build/packages/zostream-kv260"
+    assert {
+        "example/example.bin",
+        "example/example_job.h",
+        "tb/example/expected.hex",
+        "pynq/example.bin",
+        "linux/Makefile",
+        "vitis/package_xo.tcl",
+        "example/example_image.S",
+    } < {*said["files"]}
+    assert (folder / "ip/component.xml").read_text().count("zostream_tiny") > 0  # the core of any network
+    page = (folder / "README.md").read_text()
+    golden = " ".join(f"{100 * said[f'accuracy_{when}']:.1f} % {when}," for when in ("before", "after"))
+    assert f"Golden says {golden[:-1]}." in " ".join(page.split())
+    for text in ("the example has your model", "| `bad_tokens` |", "| `..._index` |", "| 6 `cache` |", "u-dma-buf"):
+        assert text in page
+    memory = (folder / "example/example.bin").read_bytes()
+    images(fabtune, "--model", tiny_transformer)
+    assert memory.startswith((tmp_path / "images/program.bin").read_bytes())
+    description = json.loads((folder / "spec.json").read_text())["data"]
+    assert description == json.loads((tmp_path / "images/job.json").read_text())["data"]
+    # the bench without Python tunes the user's model
+    made = subprocess.run(["make", "-C", folder / "tb", "example"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stdout[-2000:]
+    assert made.stdout.count("of 40 samples are right") == 2
