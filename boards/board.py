@@ -33,8 +33,8 @@ class ProcessorClock:
     """Clock `pl_clk0` from the processing system to the fabric: a PLL divided by two integers.
 
     ``pll`` is Vivado's name of the PLL. ``mhz`` is the PLL's rate for a reference clock of exactly 100/3 MHz; the
-    reference clocks of the boards, and so all rates, are up to 0.01 % slower. ``dividers`` are the largest divider
-    values. Offered rates lie between ``slowest`` and ``fastest`` MHz.
+    boards' reference clocks, and so all rates, are up to 0.01 % slower. ``dividers`` are the largest values of the two
+    dividers. Offered rates lie between ``slowest`` and ``fastest`` MHz.
     """
 
     pll: str
@@ -55,7 +55,9 @@ class ProcessorClock:
         return tuple(sorted(rate for rate in rates if self.slowest <= rate <= self.fastest))
 
     def rate(self, mhz: float) -> float:
-        """Offered rate within `MEANT` of ``mhz``; a `UserError` with the neighbouring rates if none is."""
+        """Offered rate that differs from ``mhz`` by at most `MEANT`; without such a rate a `UserError` names the
+        neighbours.
+        """
         if matches := [rate for rate in self.rates if abs(rate - mhz) <= MEANT]:
             return matches[0]
         neighbours = [rate for rate in self.rates if rate < mhz][-1:] + [rate for rate in self.rates if rate > mhz][:1]
@@ -68,7 +70,7 @@ class ProcessorClock:
 
 @dataclass(frozen=True)
 class Pins:
-    """User I/O of one kind on package pins, pin 0 first; the port is a vector for several pins.
+    """User I/O of one kind on package pins, pin 0 first; several pins make the port a vector.
 
     ``note`` is the label or position on the board.
     """
@@ -83,9 +85,9 @@ class Pins:
 class Board:
     """A platform.
 
-    ``name`` is fabtune's name; ``part`` and ``board_part`` are Vivado's. ``resources`` are amounts of `RESOURCES`.
-    ``clocks`` is empty if only the processor provides a clock. ``processor_clock`` is the clock of a core in a block
-    design. ``board_connections`` is Vivado's property of a board that is a module on a carrier; else empty.
+    ``name`` is fabtune's name; ``part`` and ``board_part`` are Vivado's names. ``resources`` are the amounts of
+    `RESOURCES`. ``clocks`` is empty if only the processor provides a clock. ``processor_clock`` is the clock of a core
+    in a block design. ``board_connections`` is Vivado's property of that name for a module on a carrier, else empty.
     """
 
     name: str
@@ -108,7 +110,7 @@ class Board:
         return Device(self.resources["bram36"], self.resources["uram"])
 
     def utilisation(self, resources: Mapping[str, float]) -> dict[str, float | None]:
-        """Percent of the board for each of `RESOURCES`.
+        """Share of the board in percent, for each of `RESOURCES`.
 
         Above 100 for a design that is too large; None (null in JSON) for a used resource that the board lacks. A
         `UserError` if an amount is missing, unknown, negative or not finite: nothing missing counts as 0.

@@ -1,4 +1,4 @@
-"""Fit of a core on a board from the spec: block RAMs, DSPs, and settings that make the core fit."""
+"""Fit of a core on a board, computed from the spec: block RAMs, DSPs, and settings that make a core fit."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from .board import BOARDS, Board
 
 @dataclass(frozen=True)
 class BoardFit:
-    """A core on a board."""
+    """Fit of a core on a board."""
 
     spec: CoreSpec
     board: Board
 
     @cached_property
     def needs(self) -> dict[str, float]:
-        """Resources of the emitted core: ``bram36`` in halves, ``uram``, ``dsp``."""
+        """Resources of the emitted core: ``bram36`` (a multiple of 0.5), ``uram``, ``dsp``."""
         blocks = self.spec.memory_plan(self.board.fabric).blocks
         return {"bram36": blocks.bram36, "uram": blocks.uram, "dsp": self.spec.dsps}
 
     @property
     def lacks(self) -> dict[str, float]:
-        """Needs above the board's resources."""
+        """Those of the needs that exceed the board's resources."""
         return {name: count for name, count in self.needs.items() if count > self.board.resources[name]}
 
     @cached_property
     def remedies(self) -> list[dict[str, Any]]:
-        """Changes of settings, each of which makes the core fit (see `golden.cores.fit.remedies`); empty for a core
-        that fits.
+        """Changes of settings; each alone makes the core fit (see `golden.cores.fit.remedies`). Empty for a core that
+        fits.
         """
         if not self.lacks:
             return []

@@ -1,4 +1,4 @@
-"""Names of a core and revisions of the IP: they tell settings apart within a design."""
+"""Names of a core and revisions of its IP, by which a design tells cores of different settings apart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LARGEST_REVISION = (1 << 31) - 1
 
 
 def design_name(spec: Spec, suffix: str | None = None, preset: str | None = None) -> str:
-    """Name of the top module, the IP and the kernel of a block: the block's name, and ``_`` with a suffix.
+    """Name of a block's top module, IP and kernel: the block's name, ``_`` and a suffix.
 
     Without a suffix a core appends the preset's name, or else the signature in hexadecimal digits; a block without
     registers appends nothing. A `UserError` for a suffix with other characters than letters, digits and ``_``.

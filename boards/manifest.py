@@ -1,4 +1,4 @@
-"""List of a package's files with digests: the list tells which files of a folder are fabtune's."""
+"""List of a package's files with digests, which tells fabtune's files in a folder from other files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..golden.spec_file import SPEC_FILE
 
 MANIFEST, SETTINGS = "files.sha256", SPEC_FILE
 """Files of a package: the list of files in the format of ``sha256sum --check``, and the settings."""
-# Vivado's outputs in a package
+# names of Vivado's outputs in a package
 _BUILDS = ("out", "vivado/vivado")
 
 
@@ -37,9 +37,7 @@ def read_manifest(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class EarlierPackage:
-    """Package in an existing folder: digests of the files by name, and the targets; None for a package of other
-    settings.
-    """
+    """Package in an existing folder: digests of the files by name; the targets, None if the settings differ."""
 
     digests: dict[str, str]
     targets: tuple[str, ...] | None

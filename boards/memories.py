@@ -1,4 +1,4 @@
-"""Memories of an emitted design, and the primitives of each."""
+"""Memories of an emitted design, each with the primitives that it needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Memory:
     name : str
         Path with dots: top module, instances, and the memory's name.
     width, depth : int
-        Bits of a word, and words.
+        Bits of a word, and number of words.
     style : str
         Style attribute in the RTL: ``block``, ``ultra``, ``distributed``; empty if synthesis chooses.
     reads, writes : int
@@ -36,7 +36,7 @@ class Memory:
         only`` for a ROM; ``asynchronous`` for a read without clock; ``latch with reset`` for an asynchronous read of a
         block RAM, whose latch is the register with reset after the read. Several modes are separated by commas.
     primitives : tuple of (str, int)
-        Kinds and counts by synthesis with Yosys; empty for registers or logic.
+        Primitives and their counts from synthesis with Yosys; empty for registers or logic.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Memory:
 
     @property
     def blocks(self) -> dict[str, float]:
-        """Blocks of RAM: ``bram36`` in halves, and ``uram``."""
+        """Numbers of RAM blocks: ``bram36`` (a multiple of 0.5) and ``uram``."""
         return {
             "bram36": sum(count * BLOCK_RAMS.get(kind, 0) for kind, count in self.primitives),
             "uram": sum(count for kind, count in self.primitives if kind in ULTRA_RAMS),
@@ -58,7 +58,7 @@ class Memory:
 
     @property
     def maps_to(self) -> str:
-        """Primitives by synthesis with Yosys, in words."""
+        """Text on the primitives from synthesis with Yosys."""
         logic = f"{self.width * self.depth} flip-flops" if self.writes else "LUTs"
         return ", ".join(f"{count} {kind}" for kind, count in self.primitives) or logic
 
@@ -82,7 +82,7 @@ def memories_of(rtlil: str) -> list[Memory]:
             ports = _with_clock([cell for cell, _ in cells[name]], style)
             ported = "".join(cell for cell, _ in cells[name] if "$meminit" not in cell)
             addresses = set(re.findall(r"connect \\ADDR (.+)", ported))
-            # the surrounding logic tells whether a read and a write exclude each other
+            # keep the surrounding logic: it shows whether a read and a write exclude each other
             shared = writes and (len(reads) > 1 or len(addresses) == 1)
             texts.append(
                 in_its_module(module, f"{declaration} \\{name}", ports) if shared else alone(widths, declaration, ports)

@@ -7,7 +7,7 @@ from .job import Example
 
 
 def header(example: Example) -> str:
-    """Write the places and numbers of an example's job; the memory is a separate file, the memory's `image`."""
+    """Header with the offsets and numbers of an example's job; the job's memory is a separate file."""
     memory, spec = example.memory, example.spec
     before, after = example.logits
     places = [f"#define EXAMPLE_{name.upper()} 0x{offset:X}u" for name, offset in memory.addresses.items()]

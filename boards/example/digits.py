@@ -1,7 +1,7 @@
 """Digits for a core's network, and a network pre-trained on digits before the drift.
 
-All but random draws is integer arithmetic, so that a package has the same bytes on every machine. Hidden layers stay
-random; the last layer learns from their outputs with `golden.lora.job.Job`.
+Everything but random draws is integer arithmetic, so that a package has the same bytes on every machine. Hidden layers
+stay random; the last layer learns from the hidden outputs with `golden.lora.job.Job`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def learnt_head(
     Parameters
     ----------
     features : array of int, (samples, n)
-        Its inputs in Q8.16.
+        Inputs of the last layer in Q8.16.
     labels : array of int, (samples,)
     classes : int
     rng : Generator

@@ -18,7 +18,7 @@ JOB_FILE = "job.json"
 
 
 def image_files(example: Example) -> dict[str, str | bytes]:
-    """Make a file of each region written by the host, and `JOB_FILE`; contents by file name.
+    """Make a file of each region that the host writes, and `JOB_FILE`; contents by file name.
 
     The JSON has the core (``core``, ``signature``, ``parameters``), ``data``, ``tuning``, the ``memory``'s regions with
     offset, size, file and SHA-256, the ``commands`` in order with registers, counters and expected memory, and golden's
@@ -49,7 +49,7 @@ def image_files(example: Example) -> dict[str, str | bytes]:
 
 
 def _command(example: Example, stage: SelfTestStage) -> dict[str, Any]:
-    """Describe a command: addresses by region, other settings as numbers."""
+    """Describe a command: addresses as names of regions, other settings as numbers."""
     names = {at: name for name, at in example.memory.addresses.items()}
     addresses = {address.name for address in example.spec.registers.addresses}
     values = stage.settings.items()
@@ -67,7 +67,7 @@ def _command(example: Example, stage: SelfTestStage) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> int:
-    """Convert NumPy's integers for JSON."""
+    """Convert a NumPy integer for JSON."""
     if isinstance(value, np.integer):
         return int(value)
     raise TypeError(f"{type(value).__name__} is not for JSON")

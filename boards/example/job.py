@@ -46,7 +46,7 @@ class Example:
     before, after : int
         Held-out samples classified correctly before and after tuning.
     stride : int
-        32-bit words of a sample's logits.
+        Number of 32-bit words from one sample's logits to the next sample's.
     settings : dict of str to int
         Numbers for the program.
     how : str
@@ -99,6 +99,6 @@ class Example:
 
     @property
     def line(self) -> str:
-        """Line of the program if the core's results equal golden's."""
+        """Line that the program prints if the core's results are equal to golden's."""
         before, after = self.percentages
         return f"accuracy {before} before, {after} after; golden says {before} and {after}"

@@ -24,14 +24,14 @@ _DRIVER = Path(__file__).parents[1] / "driver"
 
 @cache
 def example_of(spec: CoreSpec, task: Task | None = None) -> Example | None:
-    """Make the example of a core; None if unsupported, without room, or for another network without a task.
+    """Make the example of a core; None if the core has no example, too little room, or an unknown network and no task.
 
     Parameters
     ----------
     spec : CoreSpec
     task : ExampleTask or SentenceTask, optional
         The user's network and samples; by default digits, for the networks in `KNOWN`. A core without a fixed network
-        has its own.
+        brings its own network.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def _of_sentences(spec: CoreSpec, task: SentenceTask) -> Example:
 
 
 def _in_memory(example: Example, task: Task) -> Example:
-    """The example, unless its memory exceeds `MOST_MEMORY`."""
+    """The example, or None if the job's memory exceeds `MOST_MEMORY`."""
     if example.memory.end > MOST_MEMORY:
         raise UserError(
             f"{task.name}: the job takes {example.memory.end:,} bytes of shared memory, more than {MOST_MEMORY:,}: "
@@ -72,7 +72,7 @@ def _in_memory(example: Example, task: Task) -> Example:
 
 
 def example_files(example: Example, system: str) -> dict[str, str | bytes]:
-    """Make the example's folder for one of `SYSTEMS`: contents by file name."""
+    """Files of the example's folder for one of `SYSTEMS`: contents by file name."""
     sources = {name: _DRIVER / name for name in ("example.h", "example.c", f"example_{system}.c")}
     sources[f"example_{example.spec.name}.c"] = example.program
     files: dict[str, str | bytes] = {

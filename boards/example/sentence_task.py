@@ -1,4 +1,4 @@
-"""Task of a transformer's example: a language model with a head, sentences to tune it on, and held-out ones."""
+"""Task of a transformer's example: a language model with a head, sentences to tune on, and held-out sentences."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ class SentenceTask:
     tune, test : Texts
         Sentences to tune on, and held-out sentences.
     selection : Selection
-        Tuned tensors and base; without a meaning with a delta, which names its own.
+        Tuned tensors and base; ignored with a delta, which names its own tensors and base.
     delta : Delta, optional
-        Updates of an earlier run, with which the job begins.
+        Updates of an earlier run; the job begins with the updated weights.
     steps, batch : int, optional
-        Steps and sentences of a step; by default few steps.
+        Number of steps, and sentences of a step; by default few steps.
     rate : float, optional
         Learning rate of the mean loss of a step.
     seed : int
-        Seed of position and order.
+        Seed of the generator's position and of the sentences' order.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Task of an example: a network with trained weights, samples to tune it on, held-out samples, and how it is tuned."""
+"""Task of an example: a network with trained weights, samples to tune on and held-out samples, and settings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ExampleTask:
     tune, test : Samples
         Samples to tune on, and held-out samples.
     epochs, steps, batch : int, optional
-        Length of the tuning and samples of a batch; by default as in `fabtune tune`.
+        Number of epochs or steps, and samples of a batch; by default as in `fabtune tune`.
     rate : float, optional
         Learning rate of the mean loss of a batch.
     seed : int
@@ -87,7 +87,7 @@ class ExampleTask:
 def start_of(
     spec: NetworkCoreSpec, count: int, rng: np.random.Generator, task: ExampleTask | None
 ) -> tuple[list[StageIntegers], NDArray[np.integer], Integers, Integers]:
-    """Take a task's weights and at most `count` of its samples to tune on; without a task, draw them.
+    """Take a task's weights and at most `count` of the task's samples to tune on; without a task, draw both.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def values_of(samples: Samples) -> Integers:
 
 
 def as_read(samples: Samples, byte_inputs: bool) -> Integers:
-    """Samples in the core's format: bytes, or Q8.16. Floats for a core of bytes are a `UserError`."""
+    """Samples in the core's format, bytes or Q8.16; a `UserError` for floats if the core takes bytes."""
     if not byte_inputs:
         return values_of(samples)
     if samples.inputs.dtype != np.uint8:
@@ -122,11 +122,11 @@ def as_read(samples: Samples, byte_inputs: bool) -> Integers:
 
 
 def correct(logits: Integers, labels: Integers) -> int:
-    """Count samples whose largest logit is their label's; the first of equal logits counts."""
+    """Count samples whose largest logit is their label's; of equal logits the first is the largest."""
     return int(np.count_nonzero(logits.argmax(axis=1) == labels))
 
 
 def only(task: ExampleTask, core: str, wanted: str, other: str) -> None:
-    """Refuse the option ``other`` for the length of the tuning if it was given, naming ``wanted``."""
+    """Refuse the option ``other`` for the length of the tuning if it was given; the message names ``wanted``."""
     if (given := getattr(task, other)) is not None:
         raise UserError(f"--{other} {given}: {core} counts {wanted}: give --{wanted}")

@@ -1,4 +1,4 @@
-"""Example of a zeroth-order core: training steps, with an inference before and after."""
+"""Example of a zeroth-order core: an inference, training steps, and another inference."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def zeroth_order_example(
     network : sequence of Region
         Regions of the load.
     regions : callable
-        Makes the regions of samples.
+        Makes the memory regions of samples.
     steps, batch : int
     rate : float
         Learning rate of the mean loss of a batch.
@@ -68,13 +68,13 @@ def zeroth_order_example(
     program : Path
         C source of the core's commands.
     seed : int
-        Seed of the order.
+        Seed of the samples' order.
     position : int
         Position of the first perturbation.
     rows : array of int, (rows, n), optional
         Deltas to load after the network.
     numbers, inference : mapping of str to int
-        Further settings of the load, and of an inference; none is an address.
+        Further settings of the load and of an inference, apart from addresses.
     """
     drawn = [*Schedule(steps, batch, seed).indices(len(tune))]
     sizes, table = [len(one) for one in drawn], PerturbationTable(layout.generator)
@@ -130,7 +130,7 @@ def zeroth_order_example(
 
 
 def _cached(script: PlayedSelfTest, layout: ZerothOrderLayout, count: int, settings: dict[str, int]) -> dict[str, int]:
-    """Play the command that fills the forward cache for all samples; numbers for the program."""
+    """Play the command that fills the forward cache for all samples; return numbers for the program."""
     numbers = np.arange(count)
     parts = np.split(numbers, range(INFERRED, count, INFERRED))
     orders = [StepOrder(part, np.zeros_like(part), 0) for part in parts]

@@ -1,4 +1,4 @@
-"""Host driver of the training of adapters, common to all cores: buffers, commands, results."""
+"""Host driver of adapter training, common to all cores: buffers, commands, results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Tuned:
     ----------
     finished : Finished
     logits : array of int64, (entries, classes), optional
-        Q8.16, of each schedule entry up to the job's end, before its batch's update.
+        Q8.16, for each schedule entry up to the job's end, as they were before the update of the entry's batch.
     """
 
     finished: Finished
@@ -41,7 +41,7 @@ class AdapterHost:
     core : Core
     spec : AdapterCoreSpec
     samples : int
-        Cache entries, at least the samples to tune on.
+        Number of cache entries, at least the number of samples to tune on.
     raw : bool
         The cache holds Q8.16 (Skip2-LoRA) instead of NF4 (InstantFT); true for a core without a cache.
 
@@ -97,13 +97,13 @@ class AdapterHost:
             Bytes or Q8.16, as the core was generated.
         labels : array of int, (n,)
         epochs : sequence of sequences of array of int
-            Sample indices of each batch. All batches of an epoch but the last are equally large.
+            Sample indices of each batch. All batches of an epoch except the last must be equally large.
         rate : int or sequence of int
             Learning rate of a sample, from `golden.lora.adapters.rate_of`; or a rate for each batch of all epochs.
         logits : bool
-            Write the logits of every schedule entry, before its batch's update.
+            Write the logits of every schedule entry, as they are before the update of the entry's batch.
         stop_loss : int, optional
-            End with the first epoch with at most this loss, of its validation if any, see
+            End with the first epoch whose loss (of the validation, if any) is at most this, see
             `golden.lora.early_stop`.
         validation : array of int, optional
             Indices of the samples of the validation after each epoch.
@@ -163,11 +163,12 @@ class AdapterHost:
         validation: Integers | None = None,
         patience: int = 0,
     ) -> tuple[int, Adapters]:
-        """Fine-tune with one command an epoch; return the number of the epoch with the smallest loss, from 1, and its
-        adapters.
+        """Fine-tune with one command per epoch; return the number (from 1) and adapters of the epoch with the smallest
+        loss.
 
-        Each epoch is bit-exact with `tune`; the arguments are the same. `EarlyStop`, the core's own rule, decides the
-        end from the core's losses. The first of equal losses wins. At the end the core has the returned adapters.
+        Arguments and results are those of `tune`, bit by bit in each epoch. `EarlyStop`, the rule of the core itself,
+        decides the end from the core's losses. The first of equal losses wins. At the end the core has the returned
+        adapters.
 
         Raises
         ------
@@ -192,7 +193,7 @@ class AdapterHost:
 
     @staticmethod
     def _with_validation(rates: Sequence[int], batches: int, behind: int) -> list[int | None]:
-        """Rates of all batches; None for the `behind` batches of each validation."""
+        """Rates of all batches; None for the `behind` validation batches that follow each epoch."""
         found: list[int | None] = []
         for first in range(0, len(rates), batches):
             found += [*rates[first : first + batches], *[None] * behind]

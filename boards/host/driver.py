@@ -34,7 +34,7 @@ RESET_POLLS = 10_000
 
 
 class RegisterAccess(Protocol):
-    """Registers by byte offset, as in PYNQ's ``MMIO``."""
+    """Access to registers by byte offset, as in PYNQ's ``MMIO``."""
 
     def read(self, offset: int) -> int:
         """Read a 32-bit word."""
@@ -44,7 +44,7 @@ class RegisterAccess(Protocol):
 
 
 class Buffer(Protocol):
-    """Contiguous memory shared by host and core."""
+    """Contiguous memory that host and core share."""
 
     @property
     def device_address(self) -> int:
@@ -69,7 +69,7 @@ class BufferAllocator(Protocol):
 
 
 class CoreDevice(RegisterAccess, BufferAllocator, Protocol):
-    """Registers, memory and interrupt of a core in one object."""
+    """A core's registers, memory and interrupt in one object."""
 
     def interrupt(self) -> object:
         """Return after the core's interrupt."""
@@ -85,11 +85,11 @@ class CoreError(UserError):
     code : int
         Code in `status`; the attribute is a member of `errors` if known.
     address : int
-        Address of the failing burst, or the offending value.
+        Address of the failing burst, or the refused value.
     errors : type of IntEnum
         Error codes of the core.
     note : str
-        Meaning of the address; empty if unknown.
+        What lies at the address, in words; empty if unknown.
 
     Attributes
     ----------
@@ -107,14 +107,14 @@ class CoreError(UserError):
 
 
 class HungError(UserError):
-    """Command beyond a time limit.
+    """Command that exceeds a time limit.
 
     Parameters
     ----------
     command : int
         Member of the core's `IntEnum` if known.
     after : str
-        Reached limit in words.
+        The exceeded limit, in words.
     seconds : float
         Time since the start.
     status : int
@@ -122,9 +122,9 @@ class HungError(UserError):
     state : str
         Status, error, error address and cycles in words.
     cycles : int
-        Clock cycles so far.
+        Clock cycles of the command so far.
     counting : bool
-        The cycle counter still counts.
+        Whether the cycle counter still counts.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class HungError(UserError):
 
 @dataclass(frozen=True)
 class Finished:
-    """Clock cycles of a command, and the core's counters by name."""
+    """Result of a command: clock cycles, and the core's counters by name."""
 
     cycles: int
     counts: dict[str, int]
@@ -161,15 +161,15 @@ class Core:
         Registers, commands and errors of the core.
     registers : RegisterAccess
     memory : BufferAllocator or None
-        None if the addresses are known and `allocate` is not used.
+        Allocator for `allocate`; None if the caller knows all addresses.
     interrupt : callable, optional
-        Returns after the core's interrupt, or earlier. Without it the status is polled.
+        Returns once the core's interrupt has come, or earlier. Without an interrupt the driver polls the status.
     signature : int, optional
         Expected signature; a difference is a `UserError`.
     address : int
-        Width of the core's byte addresses.
+        Number of bits of the core's byte addresses.
     clock : callable
-        Seconds of a monotonic clock.
+        Returns the seconds of a monotonic clock.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ class Core:
         raise UserError(f"signature {found:#010x} instead of {signature:#010x}: {meaning}")
 
     def try_registers(self, signature: int) -> None:
-        """Check signature, soft reset, and writing and reading back of the first setting.
+        """Check the signature, the soft reset, and that the first setting reads back as written.
 
         A `UserError` names the first failing check.
         """
@@ -235,7 +235,7 @@ class Core:
                 raise UserError(f"a register does not keep what is written: it reads {found:#010x}")
 
     def waiting(self, seconds: float) -> str:
-        """Describe in words how the end of a command is awaited."""
+        """How the driver waits for the end of a command, in words."""
         return f"{'with interrupt' if self._interrupt else 'polled'}, time limit {seconds:g} s"
 
     @property
@@ -245,7 +245,7 @@ class Core:
 
     @property
     def error_address(self) -> int:
-        """Byte address of the failing burst, or offending value, of the last command; 0 without an error."""
+        """Byte address of the last command's failing burst, or the refused value; 0 without an error."""
         return self.read(f"error_address{HIGH}") << 32 | self.read("error_address")
 
     def read(self, name: str) -> int:
@@ -264,8 +264,8 @@ class Core:
     def reset(self, polls: int = RESET_POLLS) -> None:
         """Soft-reset the core at any time and wait for the end; its memories have to be loaded again.
 
-        Call it first, once the clock is stable, and to end a hanging command. A reset still pending after
-        `polls` reads, because memory does not answer a burst, is a `UserError`.
+        Call it first, once the clock is stable, and to end a hanging command. A `UserError` if the reset is still
+        pending after `polls` reads, as when memory does not answer a burst.
         """
         pending = self.core.map[RESET.name].field("pending")
         self.write(RESET.name, pending.mask)
@@ -278,7 +278,7 @@ class Core:
         )
 
     def allocate(self, size: int, name: str = "a buffer") -> Buffer:
-        """Allocate a buffer, `name` for errors; an address beyond the core's reach is a `UserError`."""
+        """Allocate a buffer that errors call `name`; a `UserError` if the core cannot reach the address."""
         if self._memory is None:
             raise UserError("this core has no memory to allocate from: give Core one")
         buffer = self._memory.allocate(size)
@@ -306,9 +306,9 @@ class Core:
         command : int
             Member of the core's command `IntEnum`.
         polls : int, optional
-            Limit of status reads, or of interrupts; by default none.
+            Largest number of status reads, or of interrupts; by default no limit.
         seconds : float
-            Time limit. Checked after each read of the status, so `interrupt` has to return at times.
+            Time limit. It is checked after each read of the status, so `interrupt` must return now and then.
         values : int
             Settings by name; others keep their values.
 

@@ -18,13 +18,13 @@ from ...golden.errors import UserError
 
 @dataclass
 class GoldenBuffer:
-    """Buffer of a golden core; implements `driver.Buffer`. As on a board, the core sees only flushed data.
+    """Buffer of a golden core; implements `driver.Buffer`. The core sees only flushed data, as on a board.
 
     Parameters
     ----------
     device_address : int
     memory : array of uint8
-        Bytes as the core sees them.
+        The bytes that the core sees.
     array : array of uint8
         The host's copy.
     """
@@ -45,13 +45,13 @@ class GoldenBuffer:
 class GoldenDevice:
     """Golden model of a core with memory, as a device for the host driver `driver.Core`.
 
-    The write of a command carries out the command. The cycle counter stays 0.
+    The write of a command register runs the whole command at once. The cycle counter stays 0.
 
     Parameters
     ----------
     spec : CoreSpec
     core : GoldenCore, optional
-        By default the spec's own; a core without a golden model is a `UserError`.
+        By default the spec's golden core; a `UserError` for a spec without one.
     base : int
         Byte address of the first buffer, a multiple of `ALIGNMENT`.
 
@@ -103,7 +103,7 @@ class GoldenDevice:
             self._words[offset] = value
 
     def interrupt(self) -> None:
-        """Return at once."""
+        """Return at once: a command has ended when its write returns."""
 
     def fault(self, *_: Any) -> None:
         """Refuse faulty beats, resets within a command and waveforms, which need a bus or a clock."""

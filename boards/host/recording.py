@@ -22,7 +22,7 @@ class CommandRecord:
     Parameters
     ----------
     command : str
-        Name; the number of an unknown command.
+        Name of the command, or the number of an unknown command.
     settings : dict of str to int or (str, int)
         Written settings.
     error : tuple of (str, int), optional
@@ -32,7 +32,7 @@ class CommandRecord:
     memory : dict of str to array of uint8
         Contents of all regions afterwards.
     cycles : int
-        Clock cycles, 0 after an error; not compared.
+        Clock cycles, 0 after an error; comparisons ignore them.
     """
 
     command: str
@@ -44,7 +44,7 @@ class CommandRecord:
 
     @property
     def described(self) -> str:
-        """Command with its settings, addresses left out."""
+        """Text of the command with its settings, addresses left out."""
         numbers = [f"{name}={value}" for name, value in self.settings.items() if isinstance(value, int)]
         return f"{self.command}({', '.join(numbers)})" if numbers else self.command
 
@@ -52,8 +52,8 @@ class CommandRecord:
 class RecordingCore(Core):
     """`Core` with a recording of all commands.
 
-    A region has the name of its buffer's allocation; a buffer from before the recording, that of the setting with its
-    address. Repeated names get a number.
+    A region has the name with which its buffer was allocated; a buffer from before the recording gets the name of the
+    setting that holds its address. Repeated names get a number.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class RecordingCore(Core):
         self.records.append(CommandRecord(name, placed, ended, finished.counts, memory, finished.cycles))
 
     def _place(self, value: int, setting: str = "") -> Setting:
-        """Region and byte offset of an address; the value itself outside all regions."""
+        """Region and byte offset of an address; outside all regions the address itself."""
         for buffer in self._buffers:
             if 0 <= value - buffer.device_address < buffer.array.size:
                 names = [name for name, one in self._regions.items() if one is buffer]
@@ -128,7 +128,7 @@ def first_difference(golden: Sequence[CommandRecord], played: Sequence[CommandRe
 def differences(
     golden: Sequence[CommandRecord], played: Sequence[CommandRecord], without: Collection[str] = ()
 ) -> Iterator[str]:
-    """Describe all differing commands, as `first_difference`; `without` lists uncompared regions."""
+    """Describe all differing commands, as `first_difference` does; `without` names regions that are not compared."""
     for number, (right, found) in enumerate(zip(golden, played, strict=False), 1):
         if difference := _difference(right, found, without):
             yield f"command {number} of {len(golden)}, {right.described}: {difference}"

@@ -32,11 +32,11 @@ class Trained:
     ----------
     finished : Finished
     slopes : list of ZerothOrderStep
-        Record of each projected gradient of each step.
+        One record for each projected gradient of each step.
     position : int
-        Position of the next perturbation, where another job continues.
+        Generator position of the next perturbation, from which another job continues.
     prepared : Finished, optional
-        Counts of the computation before the steps, see `ZerothOrderHost.prepare`.
+        Cycles and counters of the computation before the steps, see `ZerothOrderHost.prepare`.
     """
 
     finished: Finished
@@ -46,7 +46,7 @@ class Trained:
 
     @property
     def whole(self) -> Finished:
-        """Cycles and counters of the steps and of the computation before them."""
+        """Sums of cycles and counters over the steps and the computation before them."""
         one, before = self.finished, self.prepared or Finished(0, {})
         counts = {name: count + before.counts.get(name, 0) for name, count in one.counts.items()}
         return Finished(one.cycles + before.cycles, counts)
@@ -76,7 +76,7 @@ class ZerothOrderHost(ABC):
     @property
     @abstractmethod
     def words(self) -> ModelWords:
-        """Words of a perturbation."""
+        """Number of words of a perturbation."""
 
     @property
     @abstractmethod
@@ -89,16 +89,16 @@ class ZerothOrderHost(ABC):
 
     @abstractmethod
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Step settings as registers of a training command."""
+        """Registers of a training command for these settings."""
 
     def prepare(
         self, samples: Mapping[str, int], inputs: NDArray[np.integer], steps: Sequence[StepOrder]
     ) -> Finished | None:
-        """Precompute data of the samples at these addresses; by default nothing."""
+        """Compute in advance what the steps need of the samples at these addresses; by default nothing."""
         return None
 
     def forget(self) -> None:  # noqa: B027
-        """Drop everything cached of samples; by default nothing."""
+        """Empty the cache of samples; by default there is none."""
 
     def placed(self, inputs: NDArray[np.integer], regions: Sequence[Region]) -> dict[str, int]:
         """Place samples of steps; return their addresses."""
@@ -106,7 +106,7 @@ class ZerothOrderHost(ABC):
 
     @abstractmethod
     def samples(self, inputs: NDArray[np.integer]) -> Sequence[Region]:
-        """Regions of samples; another shape is a `UserError`."""
+        """Memory regions of samples; a `UserError` for another shape."""
 
     # -- commands --------------------------------------------------------------------------------------------------
 
@@ -153,8 +153,8 @@ class ZerothOrderHost(ABC):
         Raises
         ------
         UserError
-            Without steps, or if samples, labels, rates, position or settings are out of range; nothing has been written
-            then.
+            Without steps, or if samples, labels, rates, position or settings are out of range; in this case nothing is
+            written.
         """
         layout, period = self.layout, self.layout.generator.period
         check_range("position", position, 0, min(period, POSITIONS) - 1)
@@ -187,7 +187,7 @@ class ZerothOrderHost(ABC):
     def logits(self, inputs: NDArray[np.integer]) -> Integers:
         """Outputs of the network with the current deltas, (n, classes) in Q8.16.
 
-        No samples, or samples of another shape, are a `UserError`; nothing has been written then.
+        A `UserError` without samples, or for samples of another shape; in this case nothing is written.
         """
         indices = np.arange(len(inputs))
         parts = np.split(indices, range(LARGEST_BATCH, len(indices), LARGEST_BATCH))
@@ -209,7 +209,7 @@ class ZerothOrderHost(ABC):
 
     @property
     def _delta_buffer(self) -> Buffer:
-        """Buffer of the deltas, reused while their number stays the same."""
+        """Buffer of the deltas; reused as long as the number of deltas stays the same."""
         region = self.layout.deltas()
         if self._deltas is None or self._deltas.array.size != region.size:
             self._deltas = self.core.place(region)

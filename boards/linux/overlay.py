@@ -21,9 +21,9 @@ _PAGE = 4096
 
 
 def _port_widths() -> str:
-    """Value of ``config-afi``: pairs of register and value."""
+    """Value of the property ``config-afi``: pairs of register and value."""
     values = [MEMORY_WIDTHS[PORT_BITS]] * 14
-    # M_AXI_HPM0_FPD in bits 9:8, M_AXI_HPM1_FPD in 11:10; then the unused M_AXI_HPM0_LPD in 9:8
+    # register 14: M_AXI_HPM0_FPD in bits 9:8, M_AXI_HPM1_FPD in 11:10; register 15: the unused M_AXI_HPM0_LPD in 9:8
     values += [MANAGER_WIDTHS[PORT_BITS] * (1 << 8 | 1 << 10), 0]
     return ", ".join(f"<{register} 0x{value:x}>" for register, value in enumerate(values))
 
@@ -31,7 +31,7 @@ def _port_widths() -> str:
 def overlay(name: str, mhz: float, memory: int) -> str:
     """Device-tree source of the overlay of core ``name`` with firmware ``NAME.bit.bin`` and a requested clock in MHz.
 
-    ``memory`` is the size in bytes of the u-dma-buf that the core shares with programs, rounded up to pages.
+    ``memory`` is the number of bytes that core and programs share; the u-dma-buf has this size, rounded up to pages.
     """
     size = -(-memory // _PAGE) * _PAGE
     return f"""\
@@ -85,7 +85,7 @@ def overlay(name: str, mhz: float, memory: int) -> str:
 
 
 def bif(name: str) -> str:
-    """Input of bootgen: the bitstream, relative to the package's folder."""
+    """Input file of bootgen: the bitstream's path, relative to the package's folder."""
     return f"all: {{ [destination_device = pl] out/{name}.bit }}\n"
 
 

@@ -11,7 +11,7 @@ from ..vivado.ipxact import vlnv
 
 
 def description(test: SelfTest, name: str, clock_hz: int, example: Example | None = None) -> str:
-    """JSON of registers, codes and self-test of a core, for an IP or a module reference in a block design.
+    """JSON of a core's registers, codes and self-test. In the block design the core is an IP or a module reference.
 
     Parameters
     ----------

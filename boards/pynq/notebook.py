@@ -30,7 +30,7 @@ def notebook(test: SelfTest, name: str, example: Example | None = None) -> str:
     ``name`` is the name of the core's top module and of the files of Vivado's project.
     """
     addresses = [address.name for address in test.spec.registers.addresses]
-    # the first command that reads or writes memory
+    # the command to show by hand: the first that reads or writes memory
     first = next(stage for stage in test.stages if any(setting in addresses for setting in stage.settings))
     command, address = first.command.name.lower(), next(setting for setting in first.settings if setting in addresses)
     settings = ", ".join(

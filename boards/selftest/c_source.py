@@ -8,9 +8,9 @@ from .job import SelfTest, SelfTestStage
 
 
 def c_source(test: SelfTest, clock_hz: int = 0) -> str:
-    """C source of the stages of a self-test; the memory is a file, `SelfTest.image`.
+    """C source of the stages of a self-test; the memory is a separate file with the bytes of `SelfTest.image`.
 
-    `clock_hz` is the expected clock rate, 0 for any rate, in programs compiled without `FABTUNE_CLOCK_HZ`.
+    `clock_hz` is the expected clock rate (0: any rate) of programs compiled without `FABTUNE_CLOCK_HZ`.
     """
     prefix = test.spec.registers.name.upper()
     lines = [
@@ -52,18 +52,18 @@ def c_source(test: SelfTest, clock_hz: int = 0) -> str:
 
 
 def error_names(spec: CoreSpec) -> str:
-    """C array of a core's error names by code, with NULL in gaps."""
+    """C array of a core's error names, indexed by code; NULL for unused codes."""
     names = {code.value: f'"{code.name.lower()}"' for code in spec.registers.errors}
     return f"{{{', '.join(names.get(code, 'NULL') for code in range(max(names) + 1))}}}"
 
 
 def setting_offset(spec: CoreSpec) -> str:
-    """Offset of the first setting in C; a program tests its bits."""
+    """C literal: the offset of the first setting, whose bits a program tests."""
     return f"0x{spec.registers.map[spec.registers.settings[0].registers[0]].offset:X}u"
 
 
 def assembler_source(name: str, memory: JobMemory) -> str:
-    """Assembler source of a job's memory for a program without files: NAME.bin, padded to the full size."""
+    """Assembler source that links a job's memory into a program: the bytes of NAME.bin, padded to the full size."""
     return "\n".join(
         [
             f"/* Memory of the job in {name}.bin. Generated. */",
@@ -98,7 +98,7 @@ def _expectations(prefix: str, stage: SelfTestStage) -> list[str]:
 
 
 def _array(kind: str, name: str, rows: list[str]) -> list[str]:
-    """C array of a table; no lines for an empty table."""
+    """Lines of a C array; no lines for an empty array."""
     if not rows:
         return []
     return [f"static const struct {kind} {name}[] = {{", *(f"    {row}," for row in rows), "};"]

@@ -1,4 +1,4 @@
-"""Self-test of a core: stages of a small job, its memory, and golden's results."""
+"""Self-test of a core: the stages of a small job, the job's memory, and golden's results."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ class SelfTestStage:
         Name for messages.
     command : IntEnum
     settings : dict of str to int
-        Settings by name, addresses as offsets in the job's memory; other settings keep their values.
+        Settings by name; an address is an offset in the job's memory. Other settings keep their values.
     counters : dict of str to int
         Expected counters.
     memory : tuple of Expectation
     images : tuple of array of uint8
-        Image of the parameters before the command, then after each batch or step; empty without updates.
+        Images of the parameters before the command, then after each batch or step; empty without updates.
     """
 
     name: str
@@ -73,7 +73,7 @@ class SelfTestStage:
 
 @dataclass
 class SelfTest:
-    """Stages of a self-test, and its memory.
+    """Stages of a self-test, and the job's memory.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class SelfTest:
         Regions, from offset 0.
     stages : list of SelfTestStage
     copy : list of SelfTestStage
-        Commands for copying a part of the memory; they run before the stages.
+        Commands that make the core copy a part of the memory; they run before the stages.
     """
 
     spec: CoreSpec
@@ -102,7 +102,7 @@ class SelfTest:
         memory: Mapping[str, tuple[int, Bytes]] | None = None,
         images: Sequence[Bytes] = (),
     ) -> None:
-        """Append a stage, see `SelfTestStage`; `memory` has offset and expected bytes by description."""
+        """Append a stage, see `SelfTestStage`; `memory` gives for each description an offset and the expected bytes."""
         expected = tuple(
             Expectation(what, offset, image.size, zlib.crc32(image.tobytes()), image.reshape(-1))
             for what, (offset, image) in (memory or {}).items()
@@ -111,7 +111,7 @@ class SelfTest:
         self.stages.append(done)
 
     def copies(self, *names: str) -> None:
-        """Use the first stages with these names as the test of the memory."""
+        """Make the memory test from the first stages with these names."""
         self.copy += [next(stage for stage in self.stages if stage.name == name) for name in names]
 
     @property
@@ -133,7 +133,7 @@ class SelfTest:
         say: Callable[[str], object] = _silent,
         seconds: float = SECONDS,
     ) -> list[str]:
-        """Test registers, memory, all stages and, with a rate, the clock of a core; return the names of the stages.
+        """Test a core's registers, memory, all stages, and with a rate the clock; return the names of the stages.
 
         Parameters
         ----------
@@ -142,7 +142,7 @@ class SelfTest:
         clock_hz : int
             Expected clock rate; 0: not measured.
         watch : ClockWatch, optional
-            Host's clock in place of the machine's.
+            Watch with another host clock than the machine's.
         say : callable
             Called with the lines of the C programs as each test begins and ends, such as `print`.
         seconds : float
@@ -151,7 +151,7 @@ class SelfTest:
         Raises
         ------
         UserError
-            Names the first failing test and the difference.
+            If a test fails: names the first failing test and the difference.
         """
         spec = self.spec
         say(f"self-test: {spec.name}, signature {spec.signature:#010x}, {core.waiting(seconds)}")
@@ -173,7 +173,7 @@ class SelfTest:
             with _named(where, say):
                 cycles = self._run(stage, core, buffer, seconds)
                 say(f"{where}: right, {cycles} cycles")
-            # the clock test repeats a command on the loaded network, so commands before the last load do not count
+            # only commands after the last load qualify: the clock test repeats one on the loaded network
             if cycles > longest or stage.command == self.stages[0].command:
                 longest, command = cycles, stage
         if clock_hz:
@@ -216,7 +216,7 @@ class SelfTest:
         watch: ClockWatch,
         say: Callable[[str], object],
     ) -> None:
-        """Repeat a command for the measuring time; refuse an unexpected clock rate."""
+        """Repeat a command while the clock is measured; refuse an unexpected rate."""
         begun, core.watch = watch.now(), watch
         while watch.nanoseconds < WATCHED and watch.now() - begun < 10 * WATCHED:
             self._command(stage, core, buffer, SECONDS)
@@ -232,7 +232,7 @@ class SelfTest:
 
 @contextlib.contextmanager
 def _named(where: str, say: Callable[[str], object], more: str = "") -> Iterator[None]:
-    """Name a test in its errors and print them, with `more` if the command has ended."""
+    """Context: errors name the test, and are printed, with `more` if the command has ended."""
     try:
         yield
     except UserError as error:

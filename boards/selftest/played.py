@@ -1,4 +1,4 @@
-"""Builder of self-tests: commands run on the golden core, which gives the expected results."""
+"""Builder of self-tests: each command runs on the golden core, whose results become the expected results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .job import SelfTest
 
 
 class PlayedSelfTest:
-    """Script of a self-test; each added command runs at once on the golden core.
+    """A self-test under construction; each added command runs at once on the golden core.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class PlayedSelfTest:
         self._settings = {setting.name: setting.reset for setting in spec.registers.settings}
 
     def place(self, region: Region, name: str = "") -> int:
-        """Place a region; return its offset."""
+        """Place a region in the job's memory; return the region's offset."""
         offset, contents = self.test.place(region, name), np.zeros(region.size, np.uint8)
         contents[: region.image.size] = region.image
         self._memory.add(offset, contents)
@@ -53,14 +53,14 @@ class PlayedSelfTest:
         trains: bool = False,
         counters: Sequence[str] = (),
     ) -> list[Bytes]:
-        """Run a command, append it as a stage, and return the compared regions.
+        """Run a command, append a stage with it, and return the compared regions.
 
         Parameters
         ----------
         name, command, settings
             See `SelfTestStage`.
         shows : mapping of str to str
-            Address settings of the regions to compare, up to the last byte written so far, with descriptions.
+            Regions to compare, each up to the last byte written so far: description by address setting.
         trains : bool
             Compare counters, too.
         counters : sequence of str

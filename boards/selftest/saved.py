@@ -1,4 +1,4 @@
-"""Self-test as JSON, with its memory in a second file, for boards and benches without golden."""
+"""Self-test as JSON, with the job's memory in a second file, for boards and benches without golden."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def saved(test: SelfTest) -> str:
 
 
 def packaged_test(spec: CoreSpec, package: Path) -> SelfTest:
-    """Read the self-test of a package folder for simulation; expected bytes are CRC-32 only.
+    """Read the self-test of a package folder, for simulation; of expected bytes it has only the CRC-32.
 
     Missing or damaged files are a `UserError`.
     """
@@ -68,6 +68,6 @@ def _restored(spec: CoreSpec, stage: Mapping[str, Any]) -> SelfTestStage:
 
 
 def _image(file: Path) -> Bytes:
-    """Read beats in hexadecimal, with the lowest byte last in each line."""
+    """Read beats in hexadecimal, one per line, the lowest byte at the end of the line."""
     rows = [bytes.fromhex(line)[::-1] for line in file.read_text(encoding="utf-8").split()]
     return np.frombuffer(b"".join(rows), np.uint8)

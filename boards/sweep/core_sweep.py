@@ -1,4 +1,4 @@
-"""Contract between a sweep and a core: each swept core has ``SWEEP`` in ``boards/cores/CORE/sweep.py``."""
+"""What a sweep needs of a core: each swept core has a ``SWEEP`` in ``boards/cores/CORE/sweep.py``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Training(Protocol):
-    """Settings of any core's training; the `repr` shows all settings."""
+    """Settings of any core's training. The `repr` must show all settings."""
 
     @property
     def method(self) -> str:
@@ -32,9 +32,9 @@ _Settings = TypeVar("_Settings")
 
 
 class CoreSweep(ABC, Generic[_Core, _Settings]):
-    """Designs of a core's points and their cost.
+    """How a core's points become designs, and their cost.
 
-    Unless the class is a `TrainedSweep`, the workload is a transformer given by shapes, and nothing is trained.
+    Unless the class is a `TrainedSweep`, nothing is trained, and the workload is a transformer known only by shapes.
     """
 
     spec: ClassVar[type[CoreSpec]]
@@ -52,8 +52,8 @@ class CoreSweep(ABC, Generic[_Core, _Settings]):
     def design(self, space: Space, point: Point, workload: Any) -> Design:
         """Design of a point, for the core or a block of `generators`.
 
-        Untrained cores get a `ShapesWorkload`. A `UserError` if the block or the training refuses a value or a
-        combination.
+        A core that is not trained gets a `ShapesWorkload`. A `UserError` if the block or the training refuses a value
+        or a combination.
         """
 
     @abstractmethod
@@ -66,7 +66,7 @@ class CoreSweep(ABC, Generic[_Core, _Settings]):
 
 
 class TrainedSweep(CoreSweep[_Core, _Settings]):
-    """Designs of a core whose points are trained on samples."""
+    """How points become designs for a core that is trained on samples."""
 
     @abstractmethod
     def with_seed(self, training: _Settings, seed: int) -> _Settings:
@@ -74,8 +74,7 @@ class TrainedSweep(CoreSweep[_Core, _Settings]):
 
     @abstractmethod
     def accuracy(self, training: _Settings, array: tuple[int, int], workload: Workload) -> float:
-        """Train in the core's integers on an array of (lanes, columns); fraction of held-out samples classified
-        correctly.
+        """Train in the integers of the core with this array, (lanes, columns); fraction of held-out samples right.
 
         A `UserError` if the training diverges.
         """
@@ -86,7 +85,7 @@ class TrainedSweep(CoreSweep[_Core, _Settings]):
 
 
 def core_sweeps() -> dict[str, CoreSweep[Any, Any]]:
-    """Sweep by block: each swept core, then each generator with the first core that has the generator."""
+    """Sweeps by block: each core's own; for each generator that of the first core that has the generator."""
     parts = {name: spec.part("boards", "sweep", "SWEEP") for name, spec in CORES.items()}
     sweeps: dict[str, CoreSweep[Any, Any]] = {name: part for name, part in parts.items() if part}
     for core in tuple(sweeps.values()):

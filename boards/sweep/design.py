@@ -1,4 +1,4 @@
-"""A point of a sweep as a block to emit and a training to run."""
+"""A point of a sweep: a block to emit, and a training to run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class ShapesWorkload:
-    """Workload of untrained points: a transformer given by shapes, and the lengths in tokens of a step's sentences."""
+    """Workload of points without training: a transformer by its shapes, and the tokens of each sentence of a step."""
 
     transformer: IntegerTransformer
     lengths: tuple[int, ...]
@@ -62,11 +62,11 @@ class Design:
     spec : Spec
         The block.
     texts : tuple of str
-        Settings with which, after the preset, `build` makes the block: ``--set`` of `fabtune emit`.
+        Settings that `build` applies after the preset: ``--set`` of `fabtune emit`.
     training : object, optional
         Settings of the job, see `CoreSweep`; None for a generator that is only estimated.
     lanes, columns : int
-        Array of the training, 0 if the result does not depend on the array.
+        Array that determines the training's result, 0 if the result does not depend on the array.
     """
 
     spec: Spec
@@ -98,7 +98,7 @@ def design_of(space: Space, point: Point, workload: AnyWorkload | None) -> Desig
 
 
 def core_of(space: Space, settings: Values, workload: Workload) -> tuple[Spec, tuple[str, ...]]:
-    """Core for a workload's network, and all settings as texts (see `Design`).
+    """Core for a workload's network, and the settings as texts (see `Design`).
 
     ``settings`` are all settings except the network and ``byte_inputs``.
     """
@@ -114,11 +114,11 @@ def texts_of(settings: Values) -> tuple[str, ...]:
 
 
 def check(space: Space, workload: AnyWorkload | None) -> int:
-    """Refuse a value that is impossible in every combination with others; number of points built.
+    """Refuse a value that no combination with others makes possible; return the number of points built.
 
-    Checked are all values of a list and both ends of a range, in all combinations. For a large space the other
-    parameters take only their first and last values. The `UserError` names the parameter, the value and the last
-    reason.
+    All values of a list and both ends of a range are checked, in all combinations. In a large space, while one
+    parameter is checked, the others take only their first and last values. The `UserError` names the parameter, the
+    value and the last reason.
     """
     built = dict[tuple[Value, ...], str]()
 
@@ -145,7 +145,7 @@ def check(space: Space, workload: AnyWorkload | None) -> int:
 
 
 def _others(ends: dict[str, tuple[Value, ...]], name: str, value: Value) -> Iterator[dict[str, Value]]:
-    """Combinations of one value of a parameter with any values of the others, at most `MOST_CORNERS`."""
+    """At most `MOST_CORNERS` combinations in which a parameter has this value."""
     points = combinations(ends | {name: (value,)})
     for _, point in zip(range(MOST_CORNERS), points, strict=False):
         yield point

@@ -1,7 +1,7 @@
-"""Locks between processes that share a journal; a lock ends with its process, even a killed process.
+"""Locks between processes that share a journal; a lock ends with its process, even if the process is killed.
 
-A lock is a byte of a file next to the journal, locked by the kernel, over NFS by the server. Locks belong to a process:
-two studies in the same process do not exclude each other.
+A lock is a byte of a file next to the journal; the kernel locks the byte, over NFS the server does. Locks belong to a
+process: two studies in one process do not exclude each other.
 """
 
 from __future__ import annotations

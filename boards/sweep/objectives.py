@@ -1,7 +1,7 @@
 """Objectives of a point: estimated resources, computed time and memory of a job, and accuracy by training.
 
-Estimates and trainings are cached by all inputs: points that differ only in hardware train once, and points that differ
-only in training are estimated once.
+Estimates and trainings are cached by all their inputs: points that differ only in hardware are trained once, and points
+that differ only in training are estimated once.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def evaluate(space: Space, design: Design, workloads: Sequence[AnyWorkload]) -> tuple[float, ...]:
-    """Objectives of a point in the order of the space, with a workload for each seed.
+    """Objectives of a point in the order of the space; `workloads` has one workload for each seed.
 
     A `UserError` if a training diverges.
     """
@@ -47,7 +47,7 @@ def evaluate(space: Space, design: Design, workloads: Sequence[AnyWorkload]) -> 
 def resources(spec: Spec, device: Device) -> dict[str, float]:
     """Estimated resources of a block, cached by the block's parameters.
 
-    `estimate_spec` caches by Verilog, and emitting a core's Verilog takes many seconds.
+    `estimate_spec` caches too, but by Verilog, and to emit a core's Verilog takes many seconds.
     """
     sources = source_digest(_ROOT / "golden", _ROOT / "hw", _ROOT / "boards" / "estimate")
     versions = (package_version(name) for name in ("amaranth", "pyosys"))

@@ -66,7 +66,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Range:
-    """Parameter with any number of a range, both ends included, drawn linearly or on a logarithmic scale.
+    """Parameter with any number of a range, both ends included; draws are linear or logarithmic.
 
     Without ``step``, integers have a step of 1.
     """
@@ -94,7 +94,7 @@ Parameter = Choices | Range
 
 @dataclass(frozen=True)
 class Point:
-    """Settings of the block and of training for a choice of all parameters, fixed settings included."""
+    """Settings of block and training for one choice of all parameters, fixed settings included."""
 
     settings: dict[str, Value]
     training: dict[str, Value]
@@ -119,11 +119,11 @@ class Space:
     sampler : str
         One of `SAMPLERS`.
     trials : int, optional
-        Points to evaluate; None for a whole grid.
+        Number of points to evaluate; None for a whole grid.
     seed : int
         Seed of the sampler.
     seeds : int
-        Trainings of each point, with seeds from 0; the accuracy is their mean.
+        Number of trainings of each point, with seeds 0, 1 and so on; the accuracy is their mean.
     board : str
         Board whose fabric the estimates assume.
     """
@@ -143,17 +143,17 @@ class Space:
 
     @property
     def digest(self) -> str:
-        """Digest of all that decides the values of a point; the number of trials does not change the digest."""
+        """Digest of everything that decides the values of a point, so not of the number of trials."""
         return digest_of(replace(self, trials=None, name=""), __version__)
 
     @property
     def of_core(self) -> bool:
-        """Whether the block is a core; otherwise a submodule of a core's generator."""
+        """Whether the block is a core; otherwise it is a submodule of a core's generator."""
         return self.block in CORES
 
     @property
     def on_samples(self) -> bool:
-        """Whether the workload is samples; otherwise a transformer given by shapes, or nothing."""
+        """Whether the workload is samples; otherwise it is a transformer by its shapes, or nothing."""
         return isinstance(core_sweeps()[self.block], TrainedSweep) and (self.of_core or self.trains)
 
     @property
@@ -169,7 +169,7 @@ class Space:
         return self.trials or math.prod(len(parameter.values) for parameter in self.parameters.values())
 
     def grid(self) -> Iterator[dict[str, Value]]:
-        """All combinations, the last parameter changing fastest."""
+        """All combinations of values; the last parameter changes fastest."""
         return combinations({name: parameter.values for name, parameter in self.parameters.items()})
 
     def point(self, values: Values) -> Point:
@@ -182,7 +182,7 @@ class Space:
 
 
 def combinations(values: Mapping[str, Sequence[Value]]) -> Iterator[dict[str, Value]]:
-    """All combinations of values by name, the last name changing fastest."""
+    """All combinations of values by name; the last name changes fastest."""
     for combination in itertools.product(*values.values()):
         yield dict(zip(values, combination, strict=True))
 

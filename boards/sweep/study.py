@@ -1,7 +1,7 @@
-"""The points of a sweep in an Optuna journal: a file shared by processes, from which a stopped sweep continues.
+"""The points of a sweep in an Optuna journal: a file that processes share, and from which a stopped sweep continues.
 
-If a process ends during a trial, the trial fails and its values become a new trial; with a journal Optuna has no means
-to notice. Finished trials never run again.
+If a process ends during a trial, this module marks the trial as failed and queues its values as a new trial: Optuna
+cannot notice this with a journal. Finished trials never run again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Evaluated:
     """A finished point: number of the trial, values of the parameters by name, and objectives in the order of the
     space.
 
-    An infeasible point has no objectives but a ``reason``; else the reason is empty.
+    An infeasible point has a ``reason`` and no objectives; for other points the reason is empty.
     """
 
     number: int
@@ -75,7 +75,7 @@ class Study:
         )
 
     def claim(self) -> dict[str, Value] | None:
-        """Begin the next trial, after `tell` of the previous: values of the parameters, or None if no trial remains."""
+        """Begin the next trial, once `tell` ended the last: values of the parameters, or None if no trial remains."""
         with self._locks.claiming():
             begun = [*self._trials(*_DONE), *self._running()]
             if len(begun) >= self.space.total:
@@ -83,14 +83,14 @@ class Study:
             if self.space.sampler == "grid" and not self._trials(TrialState.WAITING):
                 known = [parameter.params for parameter in begun]
                 self._study.enqueue_trial(next(values for values in self.space.grid() if values not in known))
-            # a new sampler for each trial: draws do not depend on interruptions of the sweep
+            # a new sampler for each trial, so that draws do not depend on interruptions of the sweep
             self._study.sampler = _sampler(self.space, len(self._study.get_trials(deepcopy=False)))
             self._trial = trial = self._study.ask()
             self._locks.take(trial.number)
             return {name: _suggest(trial, name, parameter) for name, parameter in self.space.parameters.items()}
 
     def _running(self) -> list[FrozenTrial]:
-        """Running trials; trials of ended processes fail, and wait again."""
+        """Running trials; a trial whose process has ended is marked as failed and queued again."""
         running = []
         for trial in self._trials(TrialState.RUNNING):
             if not self._locks.take(trial.number):
@@ -107,7 +107,7 @@ class Study:
         assert self._trial is not None, "a trial was claimed"
         if reason:
             self._trial.set_user_attr(_REASON, reason)
-        # samplers learn from pruned trials, not from failed trials
+        # infeasible points are pruned trials: samplers learn from these, not from failed trials
         state = TrialState.PRUNED if reason else TrialState.COMPLETE
         self._study.tell(self._trial, None if reason else list(objectives), state)
         self._locks.drop(self._trial.number)
@@ -117,7 +117,7 @@ class Study:
         return [self._evaluated(trial) for trial in self._trials(*_DONE)]
 
     def front(self) -> list[Evaluated]:
-        """Pareto front, sorted by objectives; of points with equal values the first."""
+        """Pareto front, sorted by objectives; of points with equal values only the first."""
         front: dict[tuple[Value, ...], Evaluated] = {}
         for trial in sorted(self._study.best_trials, key=lambda trial: (trial.values, trial.number)):
             point = self._evaluated(trial)
@@ -151,7 +151,7 @@ def _suggest(trial: Trial, name: str, parameter: Parameter) -> Value:
 
 
 def _refuse_other_file(journal: Path) -> None:
-    """Refuse a file that does not begin as a journal, before any file is made."""
+    """Refuse a file that does not begin like a journal, before any file is made."""
     if not journal.exists():
         return
     if not journal.is_file():

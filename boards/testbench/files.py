@@ -30,9 +30,9 @@ _PINS = {f"{channel}{name}": width for channel, names in _CHANNELS.items() for n
 
 
 def testbench_files(spec: CoreSpec, emitted: Emitted, test: SelfTest, example: Example | None) -> dict[str, str]:
-    """Test bench of a core that runs the self-test; text by file name below ``tb``.
+    """Test bench that runs a core's self-test; text by file name below ``tb``.
 
-    The optional example is a longer job for the bench without Python, run on request.
+    With an example, the bench without Python can on request run the example's longer job too.
     """
     data = job_data(test)
     longer = job_data(example.job, example) if example else None
@@ -103,7 +103,7 @@ def _connections(emitted: Emitted, host: str, memories: list[str]) -> Iterator[t
 
 
 def _undriven(memories: list[str], pins: Mapping[str, TopPin]) -> Iterator[str]:
-    """Inputs of the memory model that a port without the channel does not drive."""
+    """Inputs of the memory model that a port leaves undriven, as it lacks the channel."""
     for port, prefix in enumerate(memories):
         for channel, names in _CHANNELS.items():
             answers = channel in ("b", "r")

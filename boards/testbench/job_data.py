@@ -1,4 +1,4 @@
-"""Self-test of a core as data for a bench without Python: steps as text, memory and expected words for `$readmemh`."""
+"""Self-test of a core as data for a bench without Python: steps as text; memory and expected words for `$readmemh`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..selftest.job import SelfTest, SelfTestStage
 class JobData:
     """Files of a job.
 
-    ``program`` holds the steps, see the head of ``templates/tb.sv``. ``memory`` (before the first stage) and
-    ``expected`` (in the order of the steps ``memory``) hold a beat of 128 bits in hexadecimal per line;
-    ``memory_words`` and ``expected_words`` are their numbers of beats.
+    ``program`` has the steps, see the head of ``templates/tb.sv``. ``memory`` is the memory before the first stage;
+    ``expected`` has the words that the steps ``memory`` compare, in order. Both have a beat of 128 bits in hexadecimal
+    per line; ``memory_words`` and ``expected_words`` are the numbers of beats.
     """
 
     program: str
@@ -112,5 +112,5 @@ def _beats(image: Bytes) -> Bytes:
 
 
 def _hex(beats: Bytes) -> str:
-    """Beats as hexadecimal lines, the byte at the lowest address last."""
+    """Beats as hexadecimal lines; the byte at the lowest address is at the end of a line."""
     return "".join(f"{row[::-1].tobytes().hex()}\n" for row in beats)

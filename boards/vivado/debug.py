@@ -26,9 +26,9 @@ _BLOCK_BITS, _BLOCK_WORDS = 36, 1024
 
 @dataclass(frozen=True)
 class Analyser:
-    """Integrated logic analyser with the monitor's pins as probes, in order.
+    """Integrated logic analyser whose probes are the monitor's pins, in order.
 
-    ``samples`` of a capture are a power of two: at most the samples in which a self-test writes updates.
+    ``samples`` is the depth of a capture: the largest power of two up to the number of samples that a self-test fills.
     """
 
     pins: tuple[TopPin, ...]
@@ -45,7 +45,7 @@ class Analyser:
 
 
 def analyser_of(spec: CoreSpec, pins: Sequence[TopPin], test: SelfTest) -> Analyser | None:
-    """Analyser whose capture one self-test fills; None for a core without monitor pins."""
+    """Analyser so deep that one self-test fills a capture; None for a core without monitor pins."""
     if not spec.monitor:
         return None
     probes = {pin.name: pin for pin in pins if pin.name.startswith(PREFIX)}
@@ -57,7 +57,7 @@ def analyser_of(spec: CoreSpec, pins: Sequence[TopPin], test: SelfTest) -> Analy
 
 
 def refuse_analyser(analyser: Analyser, memories: Sequence[Memory], board: Board) -> None:
-    """Refuse an analyser that needs more block RAM than a core leaves: a `UserError` with both numbers."""
+    """Refuse an analyser that needs more block RAM than the core leaves free: a `UserError` with both numbers."""
     unused = board.resources["bram36"] - sum(memory.blocks["bram36"] for memory in memories)
     if analyser.blocks > unused:
         raise UserError(
@@ -67,14 +67,14 @@ def refuse_analyser(analyser: Analyser, memories: Sequence[Memory], board: Board
 
 
 def debug_settings(analyser: Analyser | None) -> dict[str, str]:
-    """Settings of ``system.tcl``: probes with widths, and the depth; no probes without an analyser."""
+    """Settings of ``system.tcl``: probes with widths, and the depth; without an analyser no probes."""
     probes = " ".join(f"{pin.name} {pin.width}" for pin in analyser.pins) if analyser else ""
     return {"probes": probes, "probe_depth": str(analyser.depth if analyser else 0)}
 
 
 def capture_script(analyser: Analyser, top: str, board: Board) -> str:
     """Script that arms the analyser and writes the captured samples."""
-    # JTAG names an xczu9eg xczu9_0
+    # over JTAG, an xczu9eg has the name xczu9_0
     family = re.match(r"[a-z]+\d+", board.part)
     settings = {"top": top, "device": f"{family[0] if family else ''}*", "samples": str(analyser.samples)}
     return tcl.script("capture", settings)

@@ -18,7 +18,7 @@ REGISTERS_AT = 0xA000_0000
 
 
 def catalogue_files(spec: CoreSpec, emitted: Emitted) -> dict[str, str]:
-    """The IP: ``component.xml``, the Verilog and Vivado's page; text by file name below ``ip``."""
+    """Files of the IP: ``component.xml``, Verilog, and Vivado's settings page; text by file name below ``ip``."""
     verilog, gui = f"src/{emitted.top}.v", f"xgui/{emitted.top}_v1_0.tcl"
     return {
         "ip/component.xml": component_xml(spec, emitted, verilog, gui),
@@ -30,7 +30,7 @@ def catalogue_files(spec: CoreSpec, emitted: Emitted) -> dict[str, str]:
 def vivado_files(
     spec: CoreSpec, emitted: Emitted, board: Board, mhz: float, analyser: Analyser | None = None
 ) -> dict[str, str]:
-    """Scripts for Vivado for a clock in MHz from the processor; text by file name below ``vivado``.
+    """Scripts for Vivado; text by file name below ``vivado``. The processor provides the clock, in MHz.
 
     The optional logic analyser observes the core's monitor.
     """

@@ -1,7 +1,7 @@
 """IP-XACT description of a core for Vivado's catalogue: ``component.xml`` of IEEE 1685-2009.
 
-Spec, emitted top module and register map give interfaces, address spaces, memory map, ports and files. Vivado's own
-elements (families, taxonomies) are vendor extensions.
+The spec, the emitted top module and the register map determine interfaces, address spaces, memory map, ports and files.
+Elements of Vivado (families, taxonomies) are vendor extensions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def vlnv(name: str) -> str:
 
 @dataclass(frozen=True)
 class _Core:
-    """A core and the IP's files."""
+    """A core with the files of the IP."""
 
     spec: CoreSpec
     emitted: Emitted
@@ -54,7 +54,7 @@ class _Core:
 
 
 def interfaces(spec: CoreSpec) -> list[str]:
-    """Pin prefixes of a core's AXI interfaces, the registers' interface first.
+    """Pin prefixes of a core's AXI interfaces; the register bus is the first.
 
     Vitis requires `s_axi_control` in lower case.
     """
@@ -64,7 +64,7 @@ def interfaces(spec: CoreSpec) -> list[str]:
 def component_xml(spec: CoreSpec, emitted: Emitted, verilog: str, gui: str) -> str:
     """Component description of a core as XML, the same on every machine.
 
-    ``verilog`` and ``gui`` are the files of the Verilog and of Vivado's page, relative to ``component.xml``.
+    ``verilog`` and ``gui`` are the paths of the Verilog and of Vivado's settings page, relative to ``component.xml``.
     """
     for short, namespace in (("spirit", SPIRIT), ("xilinx", XILINX)):
         ET.register_namespace(short, namespace)

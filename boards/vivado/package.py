@@ -25,8 +25,8 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
     ----------
     spec : Spec
     board : str, optional
-        Board whose kinds of memory the Verilog has; adds constraints, an out-of-context synthesis script and a project
-        script. Without a board the memories are for `DEFAULT_BOARD`.
+        Board for which the Verilog selects kinds of memory, by default `DEFAULT_BOARD`. A named board also adds
+        constraints, an out-of-context synthesis script and a project script.
     top : str, optional
         Name of the top module, by default the block's.
     mhz : float
@@ -55,7 +55,7 @@ def package(spec: Spec, board: str | None = None, top: str | None = None, mhz: f
 
 
 def write(files: Mapping[str, str | bytes], folder: Path, force: bool = False) -> list[str]:
-    """Write all files into a folder, or none; returns the names.
+    """Write all files into a folder, or none at all; returns the names.
 
     A `UserError` if a file exists, unless ``force``; files of other names stay.
     """

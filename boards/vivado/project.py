@@ -22,14 +22,14 @@ def flow(
     mhz: float,
     verilog_name: str,
 ) -> dict[str, str]:
-    """Vivado's files for a top module's Verilog: ``synth_ooc.tcl``, ``project.tcl``, ``<top>_ooc.xdc`` and
-    ``<board>.xdc``.
+    """Vivado's files for a top module, text by name: ``synth_ooc.tcl``, ``project.tcl`` and constraints.
 
-    Text by file name. A core (``is_core``) has AXI4-Stream ports and goes into a block design. ``verilog_name`` is a
-    file in the same folder. A `UserError` for a name that Vivado or Tcl does not take.
+    The constraints are ``<top>_ooc.xdc`` and ``<board>.xdc``. A core (``is_core``) has AXI4-Stream ports and goes into
+    a block design. ``verilog_name`` is a file in the same folder. A `UserError` for a name that Vivado or Tcl does not
+    take.
     """
     for name in (emitted_top, clock_port, verilog_name):
-        # names stand between braces in Tcl, and some are patterns for Vivado
+        # Tcl has the names between braces, and Vivado reads some as patterns
         if not re.fullmatch(r"\w[\w.-]*", name, re.ASCII):
             raise UserError(f"{name!r} is no name for Vivado: letters, digits, '_', '.' and '-' only, and no folders")
     target = board(board_name)
@@ -52,7 +52,7 @@ def synthesis_files(top: str, clock: str, target: Board, mhz: float, verilog: st
 
 
 def design_settings(top: str, target: Board, mhz: float, **kind: str) -> dict[str, str]:
-    """Settings of a script that makes a project for a board, with those of the top module's kind."""
+    """Settings of the script that makes a board's project; some depend on the kind of the top module."""
     return {
         "top": top,
         "part": target.part,

@@ -9,10 +9,10 @@ _TEMPLATES = Path(__file__).with_name("templates")
 
 
 def script(name: str, settings: Mapping[str, str], procedures: Sequence[str] = ()) -> str:
-    """Text of ``templates/NAME.tcl`` with settings as Tcl variables, and procedures, between description and commands.
+    """Text of ``templates/NAME.tcl``; settings (Tcl variables) and procedures stand between description and commands.
 
-    Values must not hold unbalanced braces. ``procedures`` are files of ``templates`` with a procedure that the script
-    calls.
+    Values must not contain unbalanced braces. ``procedures`` are files of ``templates``, each with a procedure that the
+    script calls.
     """
     head, _, rest = _template(name).partition("\n\n")
     values = "".join(f"set {key} {{{value}}}\n" for key, value in settings.items())

@@ -30,7 +30,7 @@ _HIERARCHY = {
     "DSP48 Blocks": ("dsp", 1.0),
 }
 """Resource of a column of ``report_utilization -hierarchical``, and the amount of a unit."""
-# not Virtex UltraScale, xcvu
+# excludes Virtex UltraScale, xcvu
 _VERSAL = re.compile(r"x[aq]?[cq]?r?(v(?!u)|2v)")
 
 
@@ -41,12 +41,12 @@ class Report:
     Parameters
     ----------
     resources : dict of str to float
-        Amount of each of `RESOURCES`. Vivado lists only the device's resources; ``uram`` is 0 if the report's device is
-        a known board's without UltraRAM, and left out for an unknown device.
+        Amount of each of `RESOURCES`. Vivado lists only resources that the device has: a missing ``uram`` is 0 if the
+        device is that of a known board without UltraRAM, and left out for an unknown device.
     board : Board or None
-        Board with the report's device.
+        Board that has the report's device, if known.
     design : str or None
-        Name of the top module, if the report names the top module.
+        Name of the top module, if the report has it.
     """
 
     resources: dict[str, float]
@@ -69,12 +69,12 @@ def read_report(path: Path) -> Report:
 
 
 def ratios(estimate: Mapping[str, float], vivado: Mapping[str, float]) -> dict[str, float | None]:
-    """Estimate over Vivado's figure for each resource of the report; None if Vivado uses none."""
+    """Ratio of the estimate to Vivado's figure for each resource of the report; None if Vivado uses none."""
     return {name: estimate[name] / used if used else None for name, used in vivado.items()}
 
 
 def parse_report(text: str) -> Report:
-    """Parse Vivado's ``report_utilization`` of the whole design, or by hierarchy, whose top row counts.
+    """Parse Vivado's ``report_utilization``, of the whole design or by hierarchy; of a hierarchy the top row counts.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def parse_report(text: str) -> Report:
 
 @dataclass(frozen=True)
 class _Table:
-    """Table of a report: column names, and line number and unstripped cells of each row."""
+    """Table of a report: column names; for each row the line number and the cells with their spaces."""
 
     head: list[str]
     rows: list[tuple[int, list[str]]]
@@ -121,7 +121,7 @@ def _said(text: str, key: str, what: str = r"\S+") -> str:
 
 
 def _tables(text: str) -> Iterator[_Table]:
-    """Tables of a report; a line without bars ends a table, a rule of dashes below the heads does not."""
+    """Tables of a report. A line without bars ends a table, except the rule of dashes below the heads."""
     table: _Table | None = None
     for number, line in enumerate(lines_of(text), 1):
         if line.startswith("|"):
@@ -155,7 +155,7 @@ def _of_rows(tables: list[_Table]) -> dict[str, float]:
 
 
 def _of_hierarchy(tables: list[_Table]) -> dict[str, float]:
-    """Amounts of resources with a column each, from the top row, which includes the others."""
+    """Amounts from a table with a column for each resource: those of the top row, which includes all other rows."""
     if len(tables) > 1:
         raise UserError("several tables by hierarchy: one report each")
     (table,) = tables
@@ -172,7 +172,7 @@ def _of_hierarchy(tables: list[_Table]) -> dict[str, float]:
     for column, text in zip(table.head, cells, strict=True):
         if column in _HIERARCHY:
             key, each = _HIERARCHY[column]
-            # percentages of -hierarchical_percentage
+            # drop the percentages that -hierarchical_percentage adds
             amount = re.sub(r"\(\s*<?[\d.]+%\)$", "", text.strip())
             amounts[key] = amounts.get(key, 0.0) + each * _amount(amount, column, number)
     return amounts
@@ -189,7 +189,7 @@ def _amount(text: str, row: str, number: int) -> float:
 
 
 def _complete(amounts: Mapping[str, float], known: Board | None, hierarchy: bool) -> dict[str, float]:
-    """Check that every resource of the device is present."""
+    """Check that the report has every resource of the device."""
     result = {}
     for key in RESOURCES:
         if key in amounts:

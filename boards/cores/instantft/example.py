@@ -1,4 +1,4 @@
-"""Example of `instantft`: epochs of adapters, or of the last layer, as the core was generated."""
+"""Example of `instantft`: epochs that tune adapters, or the last layer, as the core was generated."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRAM = Path(__file__).with_name("example.c")
 def example(spec: InstantftSpec, task: ExampleTask) -> Example:
     """Example of a core: the job of `fabtune tune` with the task's seed, epochs, batch and rate.
 
-    Samples or a batch beyond the core's limits are a `UserError`.
+    A `UserError` if there are more samples, or larger batches, than the core allows.
     """
     layout, tune, test = spec.layout, task.tune, task.test
     if task.drawn:
@@ -108,7 +108,7 @@ def _check(spec: InstantftSpec, task: ExampleTask, samples: int) -> None:
 
 
 def _initial(spec: InstantftSpec, seed: int) -> Adapters:
-    """Initial adapters, without effect on the network."""
+    """Initial adapters, which do not change the network's outputs."""
     shape = spec.mapping.shape
     if shape.selects:
         return untuned_layer(shape)

@@ -1,4 +1,4 @@
-"""Self-test of `instantft`: adapters in and out, a sample's record, a batch, an epoch, an inference."""
+"""Self-test of `instantft`: adapters in and out, the cache record of a sample, a batch, an epoch, an inference."""
 
 from __future__ import annotations
 

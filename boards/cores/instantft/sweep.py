@@ -1,4 +1,4 @@
-"""Sweep of `instantft`: adapters beside each stage, with stage outputs cached in NF4 or Q8.16."""
+"""Sweep of `instantft`: adapters of each stage are tuned; stage outputs are cached in NF4 or Q8.16."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
         return replace(training, seed=seed)
 
     def accuracy(self, training: AdapterSettings, array: tuple[int, int], workload: Workload) -> float:
-        """Accuracy of tuned adapters; independent of the array."""
+        """Accuracy with tuned adapters, which does not depend on the array."""
         return tune(workload.network, workload.module, workload.task, training).accuracy_after
 
     def cycles(self, spec: InstantftSpec, training: AdapterSettings, samples: int) -> int:
-        """Cycles of a tuning: a new sample's words once, then the bottleneck of each sample in each epoch.
+        """Cycles of a tuning: once the words of each new sample, then for each sample in each epoch the bottleneck.
 
-        The bottleneck is the rows of its adapters in both passes, or the beats of its record and input.
+        The bottleneck is the adapters' rows in both passes, or the beats of the sample's record and input.
         """
         mapping = spec.mapping
         record, read = _record_beats(spec, training), mapping.forward.sample_beats
@@ -76,7 +76,7 @@ class InstantftSweep(TrainedSweep[InstantftSpec, AdapterSettings]):
         return samples * mapping.forward.cycles + training.epochs * samples * known
 
     def dram_bytes(self, spec: InstantftSpec, training: AdapterSettings, samples: int) -> int:
-        """Bytes of parameters, adapters, samples, schedule and cache."""
+        """Sum of the bytes of parameters, adapters, samples, schedule and cache."""
         mapping, batch = spec.mapping, training.batch
         beats = mapping.forward.frozen_beats + mapping.adapter_beats + samples * mapping.forward.sample_beats
         entries = [len(indices) for indices in np.split(np.arange(samples), range(batch, samples, batch))]

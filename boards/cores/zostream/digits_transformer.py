@@ -1,6 +1,6 @@
-"""Vision transformer trained on digits before their drift, in integers: the same bytes on every machine.
+"""Vision transformer trained on digits before the drift; in integers, so with the same bytes on every machine.
 
-Its layers stay random; the head learns from their outputs, as in `example.digits`.
+The layers stay random; the head learns from the layers' outputs, as in `example.digits`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DigitsTransformer:
         return rows
 
     def images(self) -> StreamImages:
-        """Images for the core; a `UserError` for a too small core."""
+        """Images of the network for the core; a `UserError` if the core is too small."""
         images = StreamImages.of(*self._model(), self._spec.size)
         self._spec.check(images)
         self._spec.check_lengths(images, [self._samples.tokens])

@@ -30,8 +30,8 @@ class StreamTrainer(ZerothOrderHost):
     core : Core
     spec : ZostreamSpec
     caches : bool
-        Compute activations below the first tuned tensor once a sample, if the network's program is cut there; otherwise
-        in each step.
+        If the network's program is cut at the first tuned tensor: compute activations before the cut once for each
+        sample, instead of in each step.
 
     Raises
     ------
@@ -80,7 +80,7 @@ class StreamTrainer(ZerothOrderHost):
         return finished
 
     def _command(self, name: str, **settings: int) -> Finished:
-        """Run a command; after an error the core has no program and needs a load."""
+        """Run a command. After an error the core has no program, and the network must be loaded again."""
         if name == "INFER":  # its samples are placed without a cache
             settings["cached"] = 0
         try:
@@ -91,7 +91,7 @@ class StreamTrainer(ZerothOrderHost):
             raise
 
     def _where(self, error: CoreError) -> str:
-        """Operation and tile of unreadable weights, for a message."""
+        """Text for messages: operation and tile of unreadable weights."""
         beat, beyond = divmod(error.address - self._weights, BEAT)
         if not self._images or not error.name.startswith("read_") or beyond or beat < 0:
             return ""
@@ -127,7 +127,7 @@ class StreamTrainer(ZerothOrderHost):
     def prepare(
         self, samples: Mapping[str, int], inputs: NDArray[np.integer], steps: Sequence[StepOrder]
     ) -> Finished | None:
-        """Cache the activations at the cut of the steps' uncached samples."""
+        """Cache activations at the cut for those samples of the steps that are not cached yet."""
         if self._kept is None:
             return None
         is_cached = self._kept.is_cached

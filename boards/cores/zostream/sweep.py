@@ -1,4 +1,4 @@
-"""Sweep of `zostream`: cycles and memory of a transformer's step, by its shapes; nothing is trained."""
+"""Sweep of `zostream`: cycles and memory of a step, from a transformer's shapes; nothing is trained."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ZostreamSweep(CoreSweep[ZostreamSpec, StepCost]):
         return round(training.cycles)
 
     def dram_bytes(self, spec: ZostreamSpec, training: StepCost, samples: int) -> int:
-        """Bytes of program, stream and tables, index, samples, deltas, state, logits, schedules and records."""
+        """Sum of the bytes of program, stream, tables, index, samples, deltas, state, logits, schedules and records."""
         stream, program = spec.planned(training.transformer)
         layout, rows = spec.layout(program), token_beats(training.transformer.network.features)
         beats = program.image_beats + stream.beats + layout.delta_beats + layout.state_beats

@@ -1,4 +1,4 @@
-"""Federated client on the zeroth-order core: from the core's records to the bytes of a message."""
+"""Federated client on the zeroth-order core, which makes a message's bytes from the core's records."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ from .job import ZerothOrderTrainer
 class CoreClient:
     """Client with steps on a core; see `golden.train.federated.client.FederatedClient`.
 
-    The core rounds its coefficients to scalars, so its deltas match its message. The server's sum is loaded as deltas.
+    The core rounds coefficients to the scalars of the message, so deltas and message match. The server's sum is loaded
+    as deltas.
 
     Parameters
     ----------
     trainer : ZerothOrderTrainer
-        Core with the config's order, and memory for its cut.
+        Trainer on a core that has the config's order, and memory for the config's cut.
     frozen : sequence of StageIntegers
         Pre-trained weights and biases, Q4.12.
     config : FederatedConfig
         With an order.
     samples : Samples
-        The client's samples; their number is the weight in the average.
+        The client's samples, whose number is the client's weight in the average.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class CoreClient:
             samples.inputs.astype(np.uint8) if spec.byte_inputs else Converter().samples(samples)
         )
         self.config, self.samples, self.trainer = config, samples, trainer
-        # conversion of deltas to sums of both parts, and back
+        # converts deltas to the sums of both parts, and back
         self._network = NetworkModel(spec.mapping, frozen)
         self._sums = ZerothOrderJob(self._network, spec.source, self._settings)
         self.losses: list[float] = []

@@ -46,7 +46,7 @@ class ZerothOrderTrainer(ZerothOrderHost):
         return self.core.run(Command.LOAD, parameters=buffer.device_address)
 
     def check_settings(self, settings: StepSettings, batch: int) -> None:
-        """Refuse another loss, and batches with more samples than the core stores at the cut."""
+        """Refuse a loss that the core does not have, and batches of more samples than it can store at the cut."""
         if settings.loss != self.spec.loss:
             raise UserError(f"loss = {settings.loss}: the core was generated with loss = {self.spec.loss}")
         self.spec.check_split(settings.split, batch)

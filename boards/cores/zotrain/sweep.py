@@ -26,7 +26,7 @@ _GENERATOR = "generator."
 
 
 class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
-    """Designs of points of `zotrain`, or of a generator block trained on the array of a preset."""
+    """Designs of points of `zotrain`, or of a generator block; the latter trains on a preset's array."""
 
     spec = ZotrainSpec
     training: ClassVar[dict[str, type]] = {"steps": int, "eps": float}
@@ -73,7 +73,7 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
         preset = ZotrainSpec.presets[core]
         array: dict[str, Any] = {key: value for key, value in preset.items() if key in ("lanes", "columns")}
         generator = build(PezoSpec, parameters, space.preset or "otf8")
-        # refuses an unsuitable generator
+        # raises for an unsuitable generator
         whole = ZotrainSpec.of(workload.network, byte_inputs=workload.byte_inputs, generator=generator, **array)
         return Design(spec, texts, training, whole.lanes, whole.columns)
 
@@ -81,12 +81,12 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
         return replace(training, schedule=replace(training.schedule, seed=seed))
 
     def accuracy(self, training: ZoSettings, array: tuple[int, int], workload: Workload) -> float:
-        """Accuracy after all steps; the array sets the order of perturbed parameters."""
+        """Accuracy after all steps; it depends on the array, which sets the order of perturbed parameters."""
         network, module, task = workload.network, workload.module, workload.task
         return IntegerTuning(network, module, task, training, *array).run().accuracy_after
 
     def cycles(self, spec: ZotrainSpec, training: ZoSettings, samples: int) -> int:
-        """Cycles of the words of both sides of all steps."""
+        """Cycles of all steps: one for each word of both sides."""
         words = spec.mapping.forward.cycles
         return 2 * words * sum(len(indices) for indices in training.schedule.indices(samples))
 
@@ -98,7 +98,7 @@ class ZotrainSweep(TrainedSweep[ZotrainSpec, ZoSettings]):
         return BEAT * (beats + steps * (layout.step_beats(batch) + layout.record_beats(batch)))
 
     def tune_options(self, training: ZoSettings, array: tuple[int, int]) -> list[str] | None:
-        """Options of `fabtune tune` for the training, with the first preset of this array for any network."""
+        """Options of `fabtune tune` for the training; the core is the first preset for any network with this array."""
         presets = {name: value for name, value in ZotrainSpec.presets.items() if "columns" in value}
         arrays = {name: (value.get("lanes", 32), value["columns"]) for name, value in presets.items()}
         core = next((name for name, value in arrays.items() if value == array), None)
