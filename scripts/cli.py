@@ -18,6 +18,7 @@ from .. import __version__
 from ..golden.errors import UserError
 from ..hw import processes
 from .heartbeat import doing
+from .words import nearest
 
 SECTIONS = {
     "Hardware blocks": ("list", "emit", "package", "images", "verify", "prove", "mutate"),
@@ -65,6 +66,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of the arguments; the heartbeat then names the command and the first argument."""
+        name = args[0] if args else ""
+        if name not in self.list_commands(ctx) and (question := nearest(name, self.list_commands(ctx))):
+            ctx.fail(f"No such command {name!r}{question}")
         resolved = super().resolve_command(ctx, args)
         doing(" ".join([str(resolved[0]), *(argument for argument in resolved[2][:1] if not argument.startswith("-"))]))
         return resolved

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..golden.errors import UserError
+from .words import REFUSALS
 
 if TYPE_CHECKING:
     from ..golden.block import Spec
@@ -37,8 +38,17 @@ class SectionedOption(click.Option):
     section = "Options"
 
     def __init__(self, *declared: Any, methods: tuple[str, ...] | None = None, **attributes: Any) -> None:
+        attributes.setdefault("callback", _known_word)
         super().__init__(*declared, **attributes)
         self.methods = methods
+
+
+def _known_word(_: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse a wrong word of `words.REFUSALS`; defaults are right."""
+    refuse = REFUSALS.get(parameter.opts[0])
+    if refuse is not None and value not in (None, parameter.default):
+        refuse(value)
+    return value
 
 
 class CoreOption(SectionedOption):
@@ -49,20 +59,33 @@ class CoreOption(SectionedOption):
     """
 
     def __init__(self, *declared: Any, part: str, names: tuple[str, ...], **attributes: Any) -> None:
-        super().__init__(*declared, metavar="NAME", **attributes)
+        super().__init__(*declared, metavar="NAME", callback=self._known, **attributes)
         self.part, self.names = part, tuple(f"{name} = " for name in names)
+
+    def _known(self, _: click.Context, __: click.Parameter, name: str | None) -> str | None:
+        """Refuse a name that is no preset of any of the cores."""
+        cores = {} if name is None else self._presets()
+        if name is not None and not any(name in presets for presets in cores.values()):
+            several = len(cores) > 1
+            known = [f"{core} " * several + ", ".join(presets) for core, presets in cores.items()]
+            raise UserError(f"there is no core {name!r}; there are: {'; '.join(known)}")
+        return name
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Name and text with the presets; cores are imported only for the help text."""
+        record = super().get_help_record(ctx)
+        presets = "; ".join(f"{name}: {', '.join(presets)}" for name, presets in self._presets().items())
+        return None if record is None else (record[0], f"{record[1]} {presets}.")
+
+    def _presets(self) -> dict[str, list[str]]:
+        """Presets by core."""
         from ..golden.registry import CORES
 
-        record = super().get_help_record(ctx)
         folder = Path(__file__).parents[1] / "sim" / "cores"
         files = {name: folder / name / f"{self.part}.py" for name in CORES}
         lines = {name: file.read_text(encoding="utf-8").splitlines() for name, file in files.items() if file.is_file()}
         able = [name for name, text in lines.items() if any(line.startswith(self.names) for line in text)]
-        presets = "; ".join(f"{name}: {', '.join(CORES[name].presets)}" for name in able)
-        return None if record is None else (record[0], f"{record[1]} {presets}.")
+        return {name: [*CORES[name].presets] for name in able}
 
 
 class SectionedCommand(click.Command):

@@ -24,6 +24,7 @@ from ..golden.models.network import Network
 from ..golden.models.text import NETWORKS, network_from
 from ..golden.settings import build, preset_of
 from ..golden.transformer.sample_model import SampleTransformer
+from .words import nearest
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,19 @@ class OwnNetwork:
             network = NETWORKS.get(self.model) or network_from(self.model)
             return network, module_of(network)
         self.check_file()
-        if not holds_network(self.model) and ":" not in self.model:
-            known = ", ".join(NETWORKS)
-            raise UserError(
-                f"{self.model} is neither file.py:build, file.onnx, file.pt2, one line, nor a preset: {known}"
-            )
+        self.refuse_word()
         return user_network(self.model, self.shape)
+
+    def refuse_word(self, transformers: Sequence[str] = ()) -> None:
+        """Refuse a word that names no network; `transformers` are further names that the command takes."""
+        known = (*NETWORKS, *transformers)
+        if holds_network(self.model) or ":" in self.model or " " in self.model or self.model in known:
+            return
+        presets = ", ".join(NETWORKS) + "; a transformer: " * bool(transformers) + ", ".join(transformers)
+        raise UserError(
+            f"{self.model} is neither file.py:build, file.onnx, file.pt2, one line, nor a preset: {presets}"
+            f"{nearest(self.model, known)}"
+        )
 
     def check_file(self) -> None:
         """Refuse ``--input`` with a file that defines the shape."""

@@ -12,7 +12,7 @@ from rich.console import Console
 from torch import nn
 
 from ..golden.datasets.dataset import Task
-from ..golden.datasets.tasks import TASKS, network_for, task_of
+from ..golden.datasets.tasks import network_for, task_of
 from ..golden.errors import UserError
 from ..golden.importers.user_module import holds_network
 from ..golden.models.layers import Shape
@@ -21,23 +21,17 @@ from ..golden.models.network import Network
 from ..golden.models.text import preset
 from ..golden.nn.softmax import LARGEST_SAMPLE
 from ..golden.train.pretrain import Pretraining, accuracy_of, at_chance, pretrained
-from ..golden.train.text.tasks import TEXT_TASKS, is_text
+from ..golden.train.text.tasks import is_text
 from ..golden.transformer.blocks import Transformer
 from ..golden.transformer.sample_model import TRANSFORMERS, SampleModule, SampleTransformer
 from .own_network import OwnNetwork, check_samples, with_weights
 from .progress import Bars, advance
+from .words import refuse_unknown_task
 
 
 def default_drift(data: str) -> str:
     """Default drift: a moved camera for digits, else none."""
     return "camera" if data == "digits" else "none"
-
-
-def refuse_unknown_task(data: str) -> None:
-    """Refuse a name of samples that is no task: a `UserError`."""
-    if not (data in TASKS or data.startswith("npz:") or is_text(data)):
-        known = f"{', '.join(TASKS)}; of text, for zeroth order: {', '.join(TEXT_TASKS)}"
-        raise UserError(f"there is no task {data!r}; there are: {known}")
 
 
 @dataclass(frozen=True)

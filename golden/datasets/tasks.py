@@ -1,27 +1,48 @@
-"""Tasks by name, as on the command line."""
+"""Tasks by name, as on the command line; a task's reader is imported when it reads."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from ..errors import UserError
 from .dataset import Task
-from .drift import Drift
-from .fan import fan
-from .har import har
-from .images import digits, mnist
-from .npz import npz
 
 _Loader = Callable[[Path | None, int], Task]
 
+
+def _digits(_: Path | None, seed: int) -> Task:
+    from .images import digits
+
+    return digits(seed)
+
+
+def _mnist(name: str, data_dir: Path | None, seed: int) -> Task:
+    from .images import mnist
+
+    return mnist(name, data_dir, seed)
+
+
+def _fan(damage: int, data_dir: Path | None, seed: int) -> Task:
+    from .fan import fan
+
+    return fan(damage, data_dir, seed)
+
+
+def _har(data_dir: Path | None, _: int) -> Task:
+    from .har import har
+
+    return har(data_dir)
+
+
 _TASKS: dict[str, tuple[str, _Loader]] = {
-    "digits": ("digits", lambda data_dir, seed: digits(seed)),
-    "mnist": ("lenet5-mnist", lambda data_dir, seed: mnist("mnist", data_dir, seed)),
-    "fashion-mnist": ("lenet5-mnist", lambda data_dir, seed: mnist("fashion-mnist", data_dir, seed)),
-    "fan-damage1": ("fan", lambda data_dir, seed: fan(1, data_dir, seed)),
-    "fan-damage2": ("fan", lambda data_dir, seed: fan(2, data_dir, seed)),
-    "har": ("har", lambda data_dir, seed: har(data_dir)),
+    "digits": ("digits", _digits),
+    "mnist": ("lenet5-mnist", partial(_mnist, "mnist")),
+    "fashion-mnist": ("lenet5-mnist", partial(_mnist, "fashion-mnist")),
+    "fan-damage1": ("fan", partial(_fan, 1)),
+    "fan-damage2": ("fan", partial(_fan, 2)),
+    "har": ("har", _har),
 }
 """Preset network and loader of each task."""
 
@@ -37,6 +58,9 @@ def task_of(name: str, data_dir: Path | None = None, drift: str = "none", seed: 
     """
     if seed < 0:
         raise UserError(f"a seed is at least 0, not {seed}")
+    from .drift import Drift
+    from .npz import npz
+
     change = Drift.parse(drift)
     if name.startswith("npz:"):
         return change.apply(npz(Path(name.removeprefix("npz:")), scale=scale), seed)

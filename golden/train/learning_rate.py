@@ -1,6 +1,8 @@
-"""Schedules of the learning rate: a factor of the rate for each batch."""
+"""Learning rates: what is refused, and schedules, a factor of the rate for each batch."""
 
 from __future__ import annotations
+
+from math import inf
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,6 +11,12 @@ from ..errors import UserError
 
 SCHEDULES = ("constant", "linear", "cosine", "step:EPOCHS", "step:EPOCHS:FACTOR")
 """Schedules that `rate_factors` reads; FACTOR is 0.1 by default."""
+
+
+def refuse_rate(rate: float, what: str = "rate") -> None:
+    """Refuse a learning rate that is not above 0 or not finite: a `UserError`, which calls it ``what``."""
+    if not 0 < rate < inf:
+        raise UserError(f"{what} = {rate}: a learning rate is above 0")
 
 
 def rate_factors(schedule: str, epochs: int, batches: int) -> NDArray[np.float64]:

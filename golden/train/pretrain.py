@@ -23,6 +23,7 @@ from ..models.module import module_of
 from ..models.network import Network
 from ..transformer.blocks import Transformer
 from .batches import batches
+from .learning_rate import refuse_rate
 from .metrics import accuracy, refuse_diverged
 
 PretrainProgress = Callable[[float, float], None]
@@ -47,8 +48,7 @@ class Pretraining:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.rate) and self.rate > 0):
-            raise UserError(f"pre-training rate = {self.rate}: a learning rate is above 0")
+        refuse_rate(self.rate, "pre-training rate")
 
 
 _EPOCHS_AND_RATES = {

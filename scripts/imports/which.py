@@ -14,7 +14,7 @@ from ...golden.stream.machine.cost_model import on_paper
 from ...golden.transformer.blocks import Transformer
 from ..own_network import OwnNetwork
 from ..tuning.preset_costs import preset_costs
-from ..tuning.transformer_cost import is_transformer, transformer_of
+from ..tuning.transformer_cost import NAMES, is_transformer, transformer_of
 from .network import core_facts, has_byte_inputs, refusals, share_of
 from .transformer import SENTENCES, TOKENS, with_head
 
@@ -62,6 +62,7 @@ def _network_of(model: OwnNetwork) -> tuple[Network | Transformer, int]:
                 raise UserError(f"{name} has no meaning with the transformer {model.model}: leave it out")
         network, _, tokens = transformer_of(model.model)
         return network, tokens
+    model.refuse_word(NAMES)
     try:
         return model.built()[0], 0
     except UserError as refusal:

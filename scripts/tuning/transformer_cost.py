@@ -26,6 +26,8 @@ from .preset_costs import Show, measured_step, preset_costs, show_measured, show
 from .sentences import GGUF
 
 DEFAULT_NETWORK = "minilm"
+NAMES = (*PUBLISHED, *TRANSFORMERS)
+"""Published and preset transformers."""
 MOST_TOKENS = 100_000
 """Largest number of tokens of a sentence."""
 _CLASSES = 2

@@ -24,6 +24,7 @@ from ...golden.train.text.classifier import TextClassifier, default_folder
 from ...golden.train.text.integer_tuning import SentenceTuning, folder_state
 from ...golden.train.text.objective import TextObjective
 from ...golden.train.text.tasks import generic_text, is_text, text_task
+from ...golden.train.text.tuned_sentences import run_metadata
 from ...golden.train.zo.finetune import FineTuning, ZoResult, ZoSettings, mask_of
 from ...golden.train.zo.integer import IntegerRun, IntegerTuning, core_settings
 from ...golden.train.zo.methods import CORE_EPS, EPS, METHODS, zo_defaults
@@ -36,7 +37,8 @@ from ...golden.zo.split import Split
 from ...sim.compiled.tuner import CORE_ENGINES, CoreTuner, transformer_tuner_of
 from ..options import given
 from ..progress import Bars
-from ..start import Origin, refuse_unknown_task
+from ..start import Origin
+from ..words import refuse_unknown_task
 from .sentences import IN_INTEGERS, lines, refuse_in_floats, refuse_other_engine, selection_of, sentence_job
 from .tuning import Tuning, find_tools, given_settings
 
@@ -267,6 +269,16 @@ class ZerothOrderTuning(Tuning):
             "seed": self.start.seed,
             **({"array": f"{self.spec.lanes} x {self.spec.columns}", "core": self.preset} if self.spec else {}),
         }
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """Settings saved with the tuned tensors; of a run on sentences also accuracies and what `SentenceRun` reads."""
+        if not isinstance(self.job, SentenceTuning):
+            return self.described
+        folder, shots = self.origin.start, self.options["shots"]
+        accuracies = {f"accuracy_{name}": getattr(self.result, f"accuracy_{name}") for name in ("before", "after")}
+        facts = {"folder": folder, "shots": shots, "held_out": len(self.job.test.labels), **accuracies}
+        return {**self.described, **facts, **run_metadata(self.job.sentences, self.job.selection.base)}
 
     @property
     def loss(self) -> float:

@@ -50,6 +50,29 @@ def test_help_imports_neither_blocks_nor_numpy(tmp_path):
     assert subprocess.run(program, cwd=tmp_path, capture_output=True, check=False).returncode == 0
 
 
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = sys.modules["sklearn"] = None  # an import of either is an error
+from fabtune.scripts.cli import main
+main()
+"""
+WORDS = {
+    "tune --rate 0": "rate = 0.0: a learning rate is above 0",
+    "tune --engine rtl --core bogus": "there is no core 'bogus'; there are: instantft tiny, small, fast, chip, wide",
+    "tune --data bogus": "there is no task 'bogus'; there are: digits, mnist",
+    "package instantft --board bogus": "no board called 'bogus'",
+}
+
+
+@pytest.mark.parametrize("command", WORDS)
+def test_a_wrong_word_is_refused_before_any_work(tmp_path, command):
+    program = [sys.executable, "-c", WITHOUT_TORCH, *shlex.split(command)]
+    done = subprocess.run(program, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert WORDS[command] in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_help_shows_every_command(fabtune):
     status, out, _ = fabtune("--help")
     assert status == 0
@@ -86,6 +109,7 @@ def test_no_command_shows_the_help(fabtune):
 
 MISTAKES = {
     "bogus": "No such command 'bogus'",
+    "tunne": "No such command 'tunne'; did you mean tune?",
     "list bogus": "there is no block 'bogus'",
     "list --set n=3": "--set",
 }

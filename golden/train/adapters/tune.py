@@ -23,7 +23,7 @@ from ...models.network import Network, deployed
 from ...rng.urng import UrngSpec
 from .. import metrics
 from ..batches import epoch_batches
-from ..learning_rate import rate_factors
+from ..learning_rate import rate_factors, refuse_rate
 from .backpropagation import PropagateEngine
 from .engine import Engine, Tensors, codec_of, initial_adapters
 from .integer import IntegerEngine
@@ -104,8 +104,7 @@ class AdapterSettings:
                 raise UserError(f"{name} = {getattr(self, name)}: at least 1")
         if not 1 <= self.rank <= MAXIMUM_RANK:
             raise UserError(f"rank = {self.rank}: an adapter's is 1 to {MAXIMUM_RANK}; the papers' is 4")
-        if not (np.isfinite(self.rate) and self.rate > 0):
-            raise UserError(f"rate = {self.rate}: a learning rate is above 0")
+        refuse_rate(self.rate)
         if self.stop_at is not None and not (np.isfinite(self.stop_at) and self.stop_at >= 0):
             raise UserError(f"stop_at = {self.stop_at}: a loss is 0 or more")
         if not 0 <= self.validate < 1:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ...errors import UserError
 from ...fixed import Format, Integers
 from ...zo.split import WHOLE, Split
+from ..learning_rate import refuse_rate
 from ..sparse import Mask, random_mask, sensitive, sparsify, squared_gradients
 from ..sparse.masks import count_of
 from .delta_file import Delta, base_digest
@@ -106,8 +107,7 @@ class ZoSettings:
             raise UserError(f"there is no method {self.method!r}; there are: {', '.join(METHODS)}")
         if self.engine not in (None, *ENGINES):
             raise UserError(f"there is no engine {self.engine!r}; there are: {', '.join(ENGINES)}")
-        if not (isfinite(self.rate) and self.rate > 0):
-            raise UserError(f"rate = {self.rate}: a learning rate is above 0")
+        refuse_rate(self.rate)
         if not (isfinite(self.eps) and self.eps > 0):
             raise UserError(f"eps = {self.eps}: the length of a perturbation is above 0")
         if self.mask not in MASKS:

@@ -58,7 +58,7 @@ def command(
     from ....golden.train.adapters.methods import METHODS
     from ....golden.transformer.sample_model import TRANSFORMERS
     from ...own_network import OwnNetwork
-    from ...tuning.transformer_cost import TransformerCost, is_transformer, show
+    from ...tuning.transformer_cost import NAMES, TransformerCost, is_transformer, show
 
     if network and model:
         raise UserError(f"{network} and --model {model} both name the network: give one of them")
@@ -79,7 +79,9 @@ def command(
     if weights:
         refuse_options(["weights"], "cost, which does not depend on them")
     named = network or model or "lenet5-mnist"
-    chosen, _ = OwnNetwork(named, shape=shape).built()
+    own = OwnNetwork(named, shape=shape)
+    own.refuse_word(NAMES)
+    chosen, _ = own.built()
     costs = {name: dataclasses.asdict(cost(chosen, method, rank)) for name, method in METHODS.items()}
     if as_json:
         show_json({"network": named, "rank": rank, "methods": costs})

@@ -68,6 +68,7 @@ def test_presets_that_fit_on_no_board_are_left_out():
         ("which digits --input 64", "--input has no meaning with the preset digits"),
         ("which minilm --input 64", "--input has no meaning with the transformer minilm"),
         ("which nothing", "nothing is neither"),
+        ("which vit-digit", "did you mean vit-digits?"),
     ],
 )
 def test_a_mistake_is_one_line(refused, mistake, reason):

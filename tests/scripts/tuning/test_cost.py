@@ -176,6 +176,9 @@ MISTAKES = {
     "cost digits --from-layer 1": "--from-layer has no meaning with a network that is no transformer: leave it out",
     "cost digits --tokens 5": "--tokens has no meaning with a network that is no transformer: leave it out",
     "cost digits --array 32x16": "--array has no meaning with a network that is no transformer: leave it out",
+    "cost minilmm": "a transformer: minilm, roberta-large, opt-125m, opt-1.3b, smollm2-135m, llama-2-7b, vit-digits, "
+    "mlp-20m; did you mean minilm?",
+    "cost lenet5-mnits": "did you mean lenet5-mnist?",
     "cost nosuch.gguf": "nosuch.gguf is missing",
     "cost .": "config.json is missing: give the folder of a model",
     "cost --rank 0": "Invalid value for '--rank'",

@@ -269,8 +269,8 @@ MISTAKES = {
     "tune --seed 99999999999999999999999": "99999999999999999999999 is not in the range 0<=x<=18446744073709551615",
     "tune --epochs 1000000000000": "'--epochs': 1000000000000 is not in the range 1<=x<=10000",
     "tune --pretrain-epochs 1000000000000": "'--pretrain-epochs': 1000000000000 is not in the range",
-    "tune --core bogus": "--core has no meaning with --engine golden",
-    "tune --engine rtl --core bogus": "there is no core 'bogus'; there are: tiny, small, fast, chip, wide",
+    "tune --core bogus": "there is no core 'bogus'; there are: instantft tiny, small, fast, chip, wide; zotrain tiny, ",
+    "tune --engine rtl --core large": "there is no core 'large'; there are: tiny, small, fast, chip, wide",
     "tune --engine rtl --core chip --method skip2-lora": "the core chip keeps its cache in NF4, and skip2-lora caches "
     "Q8.16: take --method instantft, or --core tiny, small, fast",
     "tune --schedule exponential": "no schedule 'exponential'; there are: constant, linear, cosine, step:EPOCHS",

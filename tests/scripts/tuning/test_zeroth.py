@@ -216,7 +216,6 @@ MISTAKES = {
     "tune --method mezo --seed 99999999999999999999999": "'--seed': 99999999999999999999999 is not in the range",
     "tune --method pezo-otf --steps 1000000000": "'--steps': 1000000000 is not in the range 1<=x<=1000000",
     "tune --method mezo --queries 1000000000": "'--queries': 1000000000 is not in the range 1<=x<=65536",
-    "tune --method pezo-otf --core bogus": "there is no core 'bogus'; there are: tiny, small, fast, large",
     "tune --method mezo --rate 0": "rate = 0.0: a learning rate is above 0",
     "tune --method mezo --eps 0": "eps = 0.0",
     "tune --method mezo --engine golden": "take one of pool, otf8, otf14",
