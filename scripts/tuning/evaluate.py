@@ -15,6 +15,7 @@ from rich.console import Console
 from ...golden.datasets.dataset import Samples, Task
 from ...golden.datasets.tasks import task_of
 from ...golden.errors import UserError
+from ...golden.files import whole
 from ...golden.fixed import Q8_16, Integers
 from ...golden.train.conversion import Converter
 from ...golden.train.pretrain import logits_of
@@ -25,6 +26,7 @@ from ...sim.compiled.tuner import DEFAULT_CORE, tuner_of
 from ...sim.simulator import compiler
 from ..own_network import check_shape
 from ..progress import Bars, core_bar
+from ..results import refuse_outputs
 from .saved_run import SavedRun
 
 ENGINES = ("float", "golden", "rtl")
@@ -47,6 +49,10 @@ class EvaluateRequest:
         Preset of the core; by default the run's.
     first : int, optional
         Only the first samples, this many.
+    logits : Path, optional
+        NPZ file for logits and labels.
+    force : bool
+        Replace it.
     """
 
     saved: SavedRun
@@ -58,6 +64,8 @@ class EvaluateRequest:
     engine: str | None
     core: str | None
     first: int | None
+    logits: Path | None = None
+    force: bool = False
 
     def task(self, run: Run | None) -> Task:
         """Samples named by the options, or those of the run."""
@@ -92,6 +100,7 @@ def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
         raise UserError(f"there is no engine {request.engine!r}; there are: {', '.join(ENGINES)}")
     if request.core and request.engine != "rtl":
         raise UserError(f"--core has no meaning with --engine {request.engine or 'golden'}: leave it out")
+    refuse_logits(request)
     torch.set_num_threads(1)
     saved = request.saved.read()
     task = request.task(saved)
@@ -108,6 +117,7 @@ def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
         facts = _beside_golden(tuned, samples, logits) if saved and saved.integers else {}
     else:
         logits, facts = golden_logits(tuned, samples), {}
+    save_logits(request, logits, samples.labels)
     return {
         **described(logits, samples.labels, network.classes),
         **facts,
@@ -118,6 +128,22 @@ def run(request: EvaluateRequest, console: Console) -> dict[str, Any]:
         "scale": task.scale,
         "engine": engine,
     }
+
+
+def refuse_logits(request: EvaluateRequest) -> None:
+    """Refuse a file for the logits that could not be written after the work."""
+    if request.logits is None:
+        return
+    if request.logits.suffix != ".npz":
+        raise UserError(f"{request.logits}: a file of --logits ends in .npz")
+    refuse_outputs([request.logits], None, request.force)
+
+
+def save_logits(request: EvaluateRequest, logits: NDArray[np.floating[Any]], labels: Integers) -> None:
+    """Write ``logits`` (n, classes) and ``labels`` (n,), if asked for."""
+    if request.logits is not None:
+        with whole(request.logits) as unfinished, unfinished.open("wb") as file:
+            np.savez(file, logits=logits, labels=labels)
 
 
 def described(logits: NDArray[np.floating[Any]], labels: Integers, classes: int) -> dict[str, Any]:
@@ -197,10 +223,15 @@ def summary(result: Mapping[str, Any], show: Callable[[list[str], list[list[str]
         f"{100 * result['accuracy']:.1f}% of {result['samples']} samples of {result['data']} right, {result['engine']}"
     ]
     if "golden_accuracy" in result:
+        bound = ""
+        if "logit_bound" in result:
+            bound = (
+                f", bound {result['logit_bound']:.2g}, and so the accuracy by at most "
+                f"{100 * result['accuracy_bound']:.1f} points"
+            )
         lines.append(
             f"golden: {100 * result['golden_accuracy']:.1f}%, {result['taken_otherwise']} samples taken otherwise; "
-            f"logits differ by at most {result['logit_difference']:.2g}, bound {result['logit_bound']:.2g}, and so the "
-            f"accuracy by at most {100 * result['accuracy_bound']:.1f} points"
+            f"logits differ by at most {result['logit_difference']:.2g}{bound}"
         )
     if "mismatches" in result:
         lines.append(

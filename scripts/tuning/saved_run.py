@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import torch
 from torch import nn
 
@@ -14,9 +15,21 @@ from ...golden.models.checkpoint import weights_file
 from ...golden.models.layers import Shape
 from ...golden.models.network import Network
 from ...golden.models.text import NETWORKS
+from ...golden.train.text.tuned_sentences import SentenceRun
 from ...golden.train.tuned.network import TunedNetwork
 from ...golden.train.tuned.run_file import Run
+from ..options import given
 from ..own_network import OwnNetwork
+
+OF_LAYERS = ("weights", "shape", "drift", "scale")
+"""Options of a network of layers."""
+
+
+def refuse_of_layers() -> None:
+    """Refuse options of a network of layers on sentences: a `UserError` for the first."""
+    declared = {parameter.name for parameter in click.get_current_context().command.params}
+    if name := given(option for option in OF_LAYERS if option in declared):
+        raise UserError(f"{name} belongs to a network of layers; a text task takes --model FOLDER")
 
 
 @dataclass(frozen=True)
@@ -31,6 +44,34 @@ class SavedRun:
     model: str | None
     weights: Path | None
     shape: Shape | None
+
+    def sentences(self) -> SentenceRun | None:
+        """The run, if it is one on sentences.
+
+        Raises
+        ------
+        UserError
+            If its file is missing or damaged, or options of a network of layers were given.
+        """
+        run = SentenceRun.load(self.run) if self.run else None
+        if run is not None:
+            refuse_of_layers()
+        return run
+
+    def folder(self, run: SentenceRun) -> Path:
+        """Model from which a run on sentences started.
+
+        Raises
+        ------
+        UserError
+            If the model is not named, or not there.
+        """
+        named = self.model or run.metadata.get("folder")
+        if not named:
+            raise UserError(f"{run.path} is of {run.metadata.get('model', 'a transformer')}: give it with --model")
+        if self.model is None and not Path(named).exists():
+            raise UserError(f"{run.path} is of {named}, which is not there: give it with --model")
+        return Path(named)
 
     def read(self) -> Run | None:
         return Run.load(self.run) if self.run else None

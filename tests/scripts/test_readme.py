@@ -41,4 +41,4 @@ def test_a_language_models_lines_run(fabtune, sentences, tiny_transformer, tmp_p
         status, out, err = fabtune(*shlex.split(line)[1:])
         assert status == 0, err
         assert out
-    assert (tmp_path / "model.safetensors").exists()
+    assert (tmp_path / "TUNED" / "model.safetensors").exists()

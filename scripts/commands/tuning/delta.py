@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from ...display import show_result
-from ...options import FILE, SectionedCommand, as_json, option, section
+from ...options import FILE, PATH, SectionedCommand, as_json, option, section
 
 output = option("--output", "-o", type=FILE, required=True, help="File to write.")
 force = option("--force", is_flag=True, help="Replace it.")
@@ -40,25 +40,46 @@ def show(file: Path, as_json: bool) -> None:
     option("--weights", type=FILE, help="Its state dict: .safetensors or PyTorch's."),
     option(
         "--model",
-        type=click.Path(path_type=Path, file_okay=False),
-        help="Folder of a transformer, for the delta of a text task in integers.",
+        type=PATH,
+        help="Folder or GGUF file of a transformer, for the delta of a text task in integers.",
     ),
 )
-@section("Output", output, force, as_json)
+@section(
+    "Output",
+    option(
+        *("--output", "-o"),
+        type=PATH,
+        required=True,
+        help="File, .safetensors; with --model also a FOLDER for transformers, or FILE.gguf.",
+    ),
+    force,
+    as_json,
+)
 def apply(file: Path, weights: Path | None, model: Path | None, output: Path, force: bool, as_json: bool) -> None:
     """Add a delta to the weights from which it was tuned; other weights are refused.
 
-    A transformer's tensors are written as the hardware multiplies them, under the names of its file.
+    A transformer's tensors are written as the hardware multiplies them, under the names of its file. A FOLDER has
+    settings, tokenizer and a model card too; its README.md shows how to classify a sentence with it.
     """
     import torch
 
     from ....golden.errors import UserError
     from ....golden.models.checkpoint import load_state, save_state
+    from ....golden.train.text.tuned_gguf import SUFFIX
+    from ....golden.train.text.tuned_sentences import SentenceRun
     from ....golden.train.zo.delta_file import Delta
     from ...results import refuse_outputs
+    from ...tuning.export_sentences import export_sentences
 
     if (weights is None) == (model is None):
         raise UserError("give --weights FILE, or for a transformer --model FOLDER: the base of the delta")
+    if model is not None and output.suffix != ".safetensors":
+        run = SentenceRun.load(file)
+        if run is None or run.delta is None:
+            raise UserError(f"{file} is no delta of a text task")
+        result = export_sentences(run, model, "gguf" if output.suffix == SUFFIX else "transformers", output, force)
+        show_result(result, as_json, lambda: [output])
+        return
     refuse_outputs([output], None, force)
     delta = Delta.load(file)
     if model is not None:

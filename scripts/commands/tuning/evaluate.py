@@ -33,7 +33,7 @@ from ...options import (
 )
 @section(
     "Samples: those that are held out",
-    option("--data", metavar="NAME|npz:FILE", help="By default those of the run."),
+    option("--data", metavar="NAME|npz:FILE|csv:FOLDER", help="By default those of the run."),
     data_dir,
     option("--drift", metavar="none|camera|rotate:DEG", help="By default that of the run, otherwise none."),
     option("--scale", type=float, metavar="FACTOR", help="Multiply samples of floats; by default as in the run."),
@@ -51,7 +51,12 @@ from ...options import (
         help="Preset, with --engine rtl; by default that of the run.",
     ),
 )
-@section("Output", as_json)
+@section(
+    "Output",
+    option("--logits", type=FILE, help="File .npz for logits and labels."),
+    option("--force", is_flag=True, help="Replace it."),
+    as_json,
+)
 def command(
     run: Path | None,
     model: str | None,
@@ -63,17 +68,23 @@ def command(
 ) -> None:
     """Count correct classifications of a network, or of a RUN of tune: in all, by class, and the confused classes.
 
-    RUN is the file of `fabtune tune`, its folder, or a delta. With --engine rtl all outputs are compared with the
+    RUN is the file of `fabtune tune`, its folder, or a delta. On sentences --model is the FOLDER or FILE.gguf from
+    which the run started; a delta needs it. With --engine rtl all outputs are compared with the
     integers; a difference is exit status 1.
     """
     if run and delta:
         raise UserError(f"{run} and --delta {delta} both name a run: give one of them")
     from rich.console import Console
 
-    from ...tuning import evaluate
+    from ...tuning import evaluate, evaluate_sentences
     from ...tuning.saved_run import SavedRun
 
-    saved = SavedRun(run or delta, model, weights, shape)
-    result = evaluate.run(evaluate.EvaluateRequest(saved, **options), Console(stderr=True))
+    request = evaluate.EvaluateRequest(SavedRun(run or delta, model, weights, shape), **options)
+    console = Console(stderr=True)
+    sentences = evaluate_sentences.of_sentences(request)
+    if sentences is False:
+        result = evaluate.run(request, console)
+    else:
+        result = evaluate_sentences.run(request, None if sentences is True else sentences, console)
     show_result(result, as_json, lambda: evaluate.summary(result, show_table))
     sys.exit(0 if result.get("bit_exact", True) else 1)

@@ -7,8 +7,12 @@ from pathlib import Path
 import click
 
 from ....golden.errors import UserError
-from ...display import show_json
-from ...options import FILE, PATH, SectionedCommand, as_json, network_options, option, section
+from ...display import show_json, show_result
+from ...options import PATH, SectionedCommand, as_json, network_options, option, section
+
+OF_SENTENCES = ("transformers", "gguf")
+KINDS = ("pytorch", "onnx", "npz", *OF_SENTENCES)
+"""What can be written; the last ones of a run on sentences alone."""
 
 
 @click.command(cls=SectionedCommand, short_help="Bring a RUN of tune back to PyTorch, ONNX or integers.")
@@ -19,8 +23,8 @@ from ...options import FILE, PATH, SectionedCommand, as_json, network_options, o
 )
 @section(
     "Output",
-    option("--to", "kind", type=click.Choice(["pytorch", "onnx", "npz"]), required=True, help="What to write."),
-    option("--output", "-o", type=FILE, required=True, help="File: .pt, .safetensors, .pt2; .onnx; .npz."),
+    option("--to", "kind", type=click.Choice(KINDS), required=True, help="What to write."),
+    option("--output", "-o", type=PATH, required=True, help="File: .pt, .safetensors, .pt2; .onnx; .npz; or FOLDER."),
     option("--force", is_flag=True, help="Replace it."),
     as_json,
 )
@@ -37,18 +41,29 @@ def command(
     """Export a RUN of tune: under your tensor names, with batch norm as before, adapters merged if possible.
 
     RUN is the file of `fabtune tune`, its folder, or a delta. For PyTorch the output is a state dict for your class
-    (.pt, .safetensors), or a program of torch.export with every operation outside layers (.pt2).
+    (.pt, .safetensors), or a program of torch.export with every operation outside layers (.pt2). A run on sentences
+    goes to a whole FOLDER (--to transformers), and where it started from a GGUF file, to a GGUF file.
     """
     from ....golden.importers.user_module import holds_network
     from ....golden.models.checkpoint import refuse_existing
     from ....golden.train.tuned.export import PROGRAM, export, how_to_load, refuse_kind
     from ...results import refuse_outputs
+    from ...tuning.export_sentences import export_sentences
     from ...tuning.saved_run import SavedRun
 
+    saved = SavedRun(run, model, weights, shape)
+    if not run.exists():
+        raise UserError(f"there is no run {run}: give the file that fabtune tune wrote, its folder, or a delta")
+    sentences = saved.sentences()
+    if sentences is not None:
+        result = export_sentences(sentences, saved.folder(sentences), kind, output, force)
+        show_result(result, as_json, lambda: [f"{output}: {result['load']}"])
+        return
+    if kind in OF_SENTENCES:
+        raise UserError(f"--to {kind} is for a run on sentences: take --to pytorch, onnx or npz")
     refuse_existing(output, force)
     refuse_outputs([output], None, force)
     refuse_kind(kind, output)
-    saved = SavedRun(run, model, weights, shape)
     read = saved.read()
     named = model or (read.metadata.get("model", "") if read else "")
     if kind == "pytorch" and holds_network(named) and output.suffix != PROGRAM:

@@ -1,6 +1,7 @@
 """A run on sentences as a file, a delta and a whole folder: the same integers, and equal labels in `transformers`."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from fabtune.golden.train.zo.schedule import Schedule
 from fabtune.golden.train.zo.transformer_tuning import Selection
 
 SETTINGS = ZoSettings("pezo-otf", 3e-2, 2.0**-10, Schedule(4, 16), engine="golden")
+PAGE = (Path(__file__).parents[4] / "docs" / "your-language-model.md").read_text()
 WORDS = Wording("{0} It was", (" bad", " great"))
 
 
@@ -68,6 +70,7 @@ def test_prompts_of_an_encoder(tuned, tiny_transformer, task, tmp_path):
     card = (tmp_path / "out" / "README.md").read_text()
     assert "| 0 | `it was bad` |" in card
     assert recipe(found.sentences, ".") in card
+    assert recipe(found.sentences, "TUNED") in PAGE
     assert not any("/home" in (tmp_path / "out" / name).read_text() for name in ("README.md", "fabtune.json"))
     # the folder is a model from which to start again
     again = sentence_model(tmp_path / "out", task.prompts)
@@ -77,7 +80,7 @@ def test_prompts_of_an_encoder(tuned, tiny_transformer, task, tmp_path):
             assert np.abs(floats[found.sentences.names[name]] - values).max() < 1e-6
 
 
-@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("tied", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_label_words_of_a_decoder(tuned, tiny_decoder, tied_decoder, task, tmp_path, tied):
     folder = tied_decoder if tied else tiny_decoder
     tuning, run, delta = tuned(folder, wording=WORDS)
@@ -86,6 +89,7 @@ def test_label_words_of_a_decoder(tuned, tiny_decoder, tied_decoder, task, tmp_p
     write_folder(found, folder, tmp_path / "out", {})
     golden = found.logits(task.test.sentences)
     assert labels_of(recipe(found.sentences, str(tmp_path / "out")), task.test) == golden.argmax(axis=1).tolist()
+    assert recipe(found.sentences, "TUNED") in PAGE
     head = load_file(tmp_path / "out" / "model.safetensors")["lm_head.weight"]
     before = found.sentences.words if tied else load_file(folder / "model.safetensors")["lm_head.weight"]
     changed = {*np.flatnonzero((head != before).any(axis=1))}
@@ -93,6 +97,7 @@ def test_label_words_of_a_decoder(tuned, tiny_decoder, tied_decoder, task, tmp_p
     assert not (tmp_path / "out" / "head.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_sensitive_weights_and_upper_layers(tuned, tiny_transformer, classifier):
     for choice in ({"mask": random_mask(classifier, 0.02)}, {"from_layer": 1, "base": "18-bit"}, {"tuned": "norms"}):
         tuning, *runs = tuned(tiny_transformer, **choice)
