@@ -44,7 +44,7 @@ class Attention:
 
     @cached_property
     def factor(self) -> tuple[int, int]:
-        """Scale times log2(e), as the exponentials are powers of two: integer of 17 bits, number of fraction bits."""
+        """Scale times log2(e), because exponentials are powers of two: 17-bit integer, number of its fraction bits."""
         value = (self.width**-0.5 if self.scale is None else self.scale) * np.log2(np.e)
         fraction = int(_SCALE_BITS - 1 - np.frexp(value)[1])
         rounded = int(np.rint(np.ldexp(value, fraction)))
@@ -85,7 +85,7 @@ def exponents(products: Integers, fraction: int, factor: tuple[int, int], narrow
 
 
 def weights(exponents: Integers, seen: NDArray[np.bool_] | None = None) -> tuple[Integers, Inverse]:
-    """Undivided softmax: powers of two of each exponent's distance from the row's largest.
+    """Softmax before the division: two to the power of each exponent's (negative) distance from the row's largest.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ MOST_WIDTH = 256
 
 
 def rotations(positions: Integers, width: int, base: float = 10_000.0) -> tuple[Integers, Integers]:
-    """Cosines and sines of rotary positions in the format `ROTATION`, (positions, width / 2) each.
+    """Cosines and sines of rotary positions, each (positions, width / 2) in the format `ROTATION`.
 
     `width` is the features of a head, `base` the base of the wavelengths. Raises `UserError` if `width` is odd.
     """

@@ -28,7 +28,7 @@ def largest_outputs(
 
 
 def activation_formats(transformer: IntegerTransformer, largest: Mapping[int, float]) -> dict[int, Format]:
-    """Wider formats for the outputs that overflow, by operation: same width, with room for 9/8 of the largest value."""
+    """Formats of the outputs that would overflow, by operation: same width, range at least 9/8 of the largest value."""
     formats = {}
     for number, form in enumerate(transformer.formats):
         if isinstance(transformer.network.operations[number], PoolTokens):

@@ -168,7 +168,8 @@ class IntegerTransformer:
         integers : mapping
             From `convert`.
         rows : array of int, (tokens of all sentences, features)
-            Q8.16; for a range after a cut the cut's values in their own format, see `Transformer.crossing`.
+            Q8.16; for a range that begins at a cut, the values at the cut in their own format, see
+            `Transformer.crossing`.
         lengths : tuple of int
             Tokens of each sentence, without padding.
         product : callable

@@ -1,6 +1,6 @@
-"""Forward cache: outputs of the frozen lower operations, sample by sample.
+"""Forward cache: for each sample, the outputs of the operations below the first tuned tensor.
 
-As in InstantFT, both sides of a step and all epochs read the same outputs below the first tuned tensor.
+As in InstantFT, these outputs are the same for both sides of a step and in all epochs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ CACHES: tuple[CacheKind, ...] = get_args(CacheKind)
 class CachedModel:
     """Model like `golden.zo.model.PerturbedModel` with cached outputs of the operations below `start`.
 
-    An exact cache leaves all bits of a job unchanged. Saturations of cached operations count once a sample. Other
-    members are those of `TransformerModel`. Raises `UserError` if `kind` or `start` is invalid, a tensor below `start`
-    is tuned, or the values have no NF4 codes.
+    An exact cache leaves all bits of a job unchanged. Saturations of cached operations count once per sample. Other
+    members act as in `TransformerModel`. Raises `UserError` if `kind` or `start` is invalid, a tensor below `start` is
+    tuned, or the values have no NF4 codes.
 
     Parameters
     ----------

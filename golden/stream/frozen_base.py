@@ -52,7 +52,7 @@ def frozen_base(
     Parameters
     ----------
     base : "nf4" or "18-bit"
-        Matrices as 4-bit codes with a scale for each 64 inputs, or as 18-bit operands.
+        Format of the matrices: 4-bit codes with a scale for each 64 inputs, or 18-bit operands.
     coarse : callable
         Predicate of the matrices that may be NF4, by default all.
     sensitive : mapping of (int, str) to array of int

@@ -85,7 +85,7 @@ MANTISSA = 20
 
 
 class Inverse(NamedTuple):
-    """Positive numbers ``mantissa * 2**-(17 + exponent)``; mantissas are in `INVERSE`, at least 1/2."""
+    """Positive numbers ``mantissa * 2**-(17 + exponent)``; a mantissa is in the format `INVERSE` and at least 1/2."""
 
     mantissa: Integers
     exponent: Integers
@@ -141,7 +141,7 @@ def gelu_tanh(values: Integers) -> Integers:
 
 
 def _gated(values: Integers, below: SegmentTable) -> Integers:
-    """ReLU minus an even function that vanishes after the table's end."""
+    """ReLU minus an even function that is 0 beyond the table's end."""
     size = np.abs(values)
     end = below.segments << below.segment_bits
     rest = np.where(size < end, below(np.minimum(size, end - 1)), 0)
@@ -197,7 +197,7 @@ def normalised(values: Integers) -> tuple[Integers, Integers]:
 def scaled(values: Integers, fraction: int, inverse: Inverse, result: Format, narrow: Narrower) -> Integers:
     """Values times inverses, rounded once, half to even, saturated to `result`.
 
-    Values are below 2**45, with `fraction` fraction bits; inverses are one per value, or one per row.
+    Values are below 2**45, with `fraction` fraction bits. Each value, or each row, has its own inverse.
     """
     shift = fraction + INVERSE.fraction + inverse.exponent - result.fraction
     return narrow(shifted(values * inverse.mantissa, shift), result, result)

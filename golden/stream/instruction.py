@@ -41,7 +41,7 @@ class Kind(IntEnum):
 
 
 class Join(IntEnum):
-    """Last operation on a linear layer's results: with another value."""
+    """Operation on a linear layer's results and another value, after the activation."""
 
     NONE = 0
     ADD = 1
@@ -140,20 +140,21 @@ class Instruction:
     source, second, third, other, destination : int
         `RowAddress` of each operand (source, or queries, keys, values), of the joined value, of the result.
     shift, passed_shift, result_shift : int
-        Missing fraction bits of a linear layer's sums, of its activation's output, and of the result, against the base
-        format.
+        Number of fraction bits that a linear layer's sums, its activation's output, and the result lack against the
+        base format.
     source_shift, second_shift, third_shift, other_shift : int
-        The same for each operand.
+        Number of fraction bits that each operand lacks.
     heads, key_heads, width : int
         Heads of attention, heads of keys and values, features of a head.
     word, bias_word, position_word : int
         First perturbation word of matrix or factors, bias, positions; `NO_WORD` for a frozen tensor.
     beat : int
-        First beat in the stream, of the bias; matrix or factors follow.
+        First beat of the operation's tensors in the stream; the bias is first, then matrix or factors.
     table, positions : int
-        First beat of the table of positions or rotations, and its rows of positions.
+        First beat of the table of positions or rotations, and the table's number of positions.
     corrections, correction_beat : int
-        Number of a matrix's sensitive weights and their first beat; if any, only sensitive weights are perturbed.
+        Number of a matrix's sensitive weights, and their first beat. If the number is not 0, only these weights are
+        perturbed.
     fraction : int
         Fraction bits of weights or factors: the shift of the sums.
     factor, factor_fraction : int
@@ -161,7 +162,7 @@ class Instruction:
     least : int
         Epsilon of a norm, as a sum of squares.
     part : int
-        1 after a cut; a cut restarts the numbers of the words at 0.
+        1 for operations after the cut, else 0. The numbers of the words restart at 0 after the cut.
     """
 
     kind: int

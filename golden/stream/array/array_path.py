@@ -41,15 +41,16 @@ class ArrayPathSpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs of a tile: even, from 6 to 126. With fewer lanes a row would return while `partial_sums` writes it.
+        Inputs of a tile: even, from 6 to 126. With fewer lanes the next term of a row would come while `partial_sums`
+        still writes the row.
     columns : int
         Outputs of a tile, 1 to 64.
     sums : int
-        Rows of a layer with unfinished sums, at most: a power of two from 4 to 4,096.
+        Maximum number of rows of a layer with unfinished sums: a power of two from 4 to 4,096.
     drain : int
         Output sums per cycle; divides `columns`.
     queries : int
-        Queries of an attention block, at most: a power of two from 2 to half of `sums`.
+        Maximum number of queries of an attention block: a power of two from 2 to half of `sums`.
     """
 
     name: ClassVar[str] = "array_path"
@@ -89,7 +90,7 @@ class ArrayPathSpec(Spec):
 
     @property
     def row_fields(self) -> tuple[Field, ...]:
-        """Fields of a row beside the values; the activation memory returns them as a tag."""
+        """Fields of a row except its values; the activation memory returns them as the tag of the read."""
         return Field("row", self.partial_sums.row_number), Field("first", BIT), Field("last", BIT)
 
     @property
@@ -160,7 +161,7 @@ class ArrayPathSpec(Spec):
         return self.partial_sums.memories
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Pass tiles until an input lacks rows or weights.
+        """Process tiles until the rows or the weights of an input run out.
 
         Raises `UserError` if a tile's kind, rows or used lanes are out of range, or if a row returns within fewer rows
         than its tile.

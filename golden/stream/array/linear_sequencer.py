@@ -56,7 +56,7 @@ class LinearSequencerSpec(Spec):
     wide_rows : int
         Rows of the wide activation memory, 2 to 2^20.
     sums : int
-        Rows of both sides, at most: a power of two from 4 to 4,096.
+        Maximum number of rows of both sides together: a power of two from 4 to 4,096.
     """
 
     name: ClassVar[str] = "linear_sequencer"
@@ -83,7 +83,7 @@ class LinearSequencerSpec(Spec):
 
     @property
     def row(self) -> Format:
-        """Format of a row's number; the minus side follows the plus side."""
+        """Format of a row's number; rows of the minus side have the numbers after the plus side's."""
         return Format.up_to(self.sums - 1)
 
     @property

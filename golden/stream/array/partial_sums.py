@@ -1,4 +1,4 @@
-"""`partial_sums`: exact sums over tiles, a row of columns a cycle; complete rows leave in parts through a queue.
+"""`partial_sums`: exact sums over tiles, one row per cycle; complete rows leave in parts through a queue.
 
 The products of a row and a tile are one term of the row's sums. The first tile's term begins the sums, the last tile's
 term completes them. A term has 48 bits, a sum 56: weight rows of real networks can exceed 48 bits.
@@ -106,7 +106,7 @@ class PartialSumsSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Add the terms of each row; rows leave in the order of their completion.
+        """Sums of each row's terms; rows leave in the order in which they are completed.
 
         Raises `UserError` if a row has no first term, or a sum does not fit 56 bits.
         """

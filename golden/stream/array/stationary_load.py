@@ -1,7 +1,7 @@
 """`stationary_load`: rows of keys or values to the tiles of `tile_array`.
 
-A key becomes a column of its tile, so rows of keys are transposed. A value becomes a lane: a part of its row. Features
-of other heads in the same row count as zeros.
+A key becomes a column of its tile, so rows of keys are transposed. A part of a value's row becomes a lane. Features of
+other heads in the same row are loaded as zeros.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class StationaryLoadSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a tile's last row to its first beat: row, memory, output."""
+        """Cycles from the arrival of a tile's last row to the tile's first beat: row, memory, output."""
         return 3
 
     def streams(self) -> dict[str, Stream]:
@@ -99,7 +99,7 @@ class StationaryLoadSpec(Spec):
         }
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Beats of the tiles; an incomplete last tile gives none.
+        """Beats of the tiles; an incomplete last tile has no beats.
 
         Raises `UserError` if rows of a tile differ in `turn` or `part`.
         """
@@ -123,7 +123,7 @@ class StationaryLoadSpec(Spec):
 
     @property
     def memory(self) -> MemoryShape:
-        """Memory of a column: two lanes per word, two tiles."""
+        """Memory of a column: two tiles, two lanes per word."""
         return MemoryShape("stationary tiles", 2 * self.beats, 2 * Q4_14.width, count=self.columns)
 
     @property

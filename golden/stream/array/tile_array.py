@@ -31,7 +31,8 @@ class TileArraySpec(Spec):
     Parameters
     ----------
     lanes : int
-        Inputs of a tile: even, 4 to 126, half in each of a column's two DSP cascades. More would overflow 48-bit sums.
+        Inputs of a tile: even, 4 to 126, half in each of a column's two DSP cascades. More inputs would overflow the
+        48-bit sums.
     columns : int
         Outputs of a tile, 1 to 64.
     tag : int
@@ -69,8 +70,8 @@ class TileArraySpec(Spec):
     def cycles(self, rows: Sequence[int]) -> int:
         """Cycles from the first beat to the last sums for tiles of `rows` rows each, without back-pressure.
 
-        The first tile loads first, a beat per cycle. A tile with fewer rows than `beats` waits for the next tile's
-        beats.
+        The first tile takes a cycle per beat to load. A tile with fewer rows than `beats` ends only when the next tile
+        has loaded.
         """
         return self.beats + sum(max(count, self.beats) for count in rows[:-1]) + rows[-1] + self.latency
 

@@ -35,7 +35,7 @@ class StreamEngineSpec:
     numbers : int
         Perturbation numbers per word.
     tables : int
-        Tables of deltas: 2 for networks cut in two.
+        Number of tables of deltas: 2 for networks cut in two.
     """
 
     size: CoreSize
@@ -84,7 +84,7 @@ class StreamEngineSpec:
 
     @cached_property
     def memory(self) -> ActivationMemorySpec:
-        """Activation memory; read tags carry the fields that array, stationary tiles and value path need."""
+        """Activation memory; a read's tag carries fields for the array, the stationary tiles or the value path."""
         row = sum(item.width for item in self.array.row_fields)
         key = 1 + self.chunks.part.width + self.chunks.parts
         return ActivationMemorySpec(**self._memory, row_tag=row, key_tag=key, operand_tag=1)

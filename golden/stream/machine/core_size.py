@@ -34,7 +34,7 @@ class CoreSize:
     wide_rows : int
         Rows of the wide memory for sums and norm inputs, `columns` values of Q11.16 each.
     sums : int
-        Rows of partial sums of a group of columns; two groups exist.
+        Rows of partial sums of a group of columns; the core holds two groups.
     ports : int
         Memory ports of the weight stream, `BEAT` bytes per cycle at their peak.
     exponentials, norm_lanes : int
@@ -77,7 +77,7 @@ class CoreSize:
 
     @property
     def stream_bytes(self) -> float:
-        """Bytes a cycle of the weight stream: all ports together, at most a beat."""
+        """Bytes per cycle of the weight stream: all ports together, but at most a beat."""
         return min(self.port_bytes * self.ports, BEAT)
 
     @property

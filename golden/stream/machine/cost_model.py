@@ -62,23 +62,23 @@ def on_paper(network: Transformer) -> IntegerTransformer:
 
 
 class Pass(NamedTuple):
-    """Sentences on the chip at once, with `lengths` tokens; `sides` is 1 if one side follows the other, else 2."""
+    """Sentences on the chip at once, of `lengths` tokens; `sides` is 2, or 1 if the sides run one after the other."""
 
     lengths: tuple[int, ...]
     sides: int
 
     @property
     def rows(self) -> int:
-        """Tokens of all sides."""
+        """Tokens on the chip, both sides included."""
         return self.sides * sum(self.lengths)
 
 
 @dataclass(frozen=True)
 class OperationCost:
-    """Cost of one schedule step, beginning with operation `number`, in a whole training step.
+    """Cost, in one training step, of the operations from `number` on that are fused to one schedule step.
 
-    `bound` is the slowest resource: ``array``, ``loading``, ``offsets``, ``DRAM`` or ``functions``. `products` are
-    multiply-accumulates, `read` the bytes of the stream.
+    `bound` is the slowest resource: ``array``, ``loading``, ``offsets``, ``DRAM`` or ``functions``. `products` counts
+    the multiply-accumulates, `read` the bytes read from the stream.
     """
 
     number: int
@@ -92,7 +92,7 @@ class OperationCost:
 
 @dataclass(frozen=True)
 class StreamBytes:
-    """Bytes of a network in DRAM, in whole records, and of the largest pass on the chip, with 24 or 27 bits a value.
+    """Bytes of a network in DRAM, in whole records, and of its largest pass on the chip, with 24 or 27 bits per value.
 
     `vectors` are biases, norm factors and positions, 4 bytes per value.
     """
@@ -165,7 +165,7 @@ class StepCost:
 
     @property
     def outside(self) -> float:
-        """Cycles outside the operations: perturbation, samples of each pass, update."""
+        """Cycles of a step outside the operations: perturbation, loading of each pass's samples, update."""
         words = TransformerModel(self.transformer, {}, lanes=self.size.lanes, columns=self.size.columns).words
         return SIDES * NUMBERS * min(words, TIMES) + self._entering / self.size.port_bytes
 
@@ -180,7 +180,7 @@ class StepCost:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes read from DRAM: the stream once a pass, and the input or cache rows."""
+        """Bytes read from DRAM: the stream once per pass, and the rows of inputs or of the cache."""
         return sum(operation.read for operation in self.operations) + self._entering
 
     @property
@@ -217,7 +217,7 @@ class StepCost:
         return products(self.transformer.network, self.lengths)
 
     def _bounds(self, step: FusedStep, pass_: Pass) -> tuple[dict[str, float], int, float]:
-        """Cycles by resource, bytes of the stream, and cycles that nothing overlaps, of a step in one pass."""
+        """Cost of a schedule step in one pass: cycles by resource, bytes of the stream, cycles without overlap."""
         network, size = self.transformer.network, self.size
         operation, inputs = network.operations[step.number], network.inputs(step.number)
         features, pooled = network.shapes[step.result]
@@ -249,7 +249,7 @@ class StepCost:
                 return {"functions": rows * features / LANES}, 0, LATENCY
 
     def _linear(self, step: FusedStep, pass_: Pass, rows: int) -> tuple[dict[str, float], float]:
-        """Bounds of a linear layer, and cycles of its last sums; each group of columns drains during the next group."""
+        """Cycles of a linear layer by resource, and of its last sums; other sums drain during the next group."""
         network, size = self.transformer.network, self.size
         features, inputs = network.shapes[step.number][0], network.inputs(step.number)
         groups, tiles = -(-features // size.columns), -(-inputs // size.lanes)
@@ -279,10 +279,10 @@ class StepCost:
         return total
 
     def _attention(self, operation: SelfAttention, pass_: Pass) -> tuple[dict[str, float], float]:
-        """Bounds of attention and its rotations; masked keys cost nothing.
+        """Cycles of attention and its rotations by resource; masked keys cost nothing.
 
-        Keys, then values are tiles. A token's key is a column of a tile, its value a lane; a token loads a cycle.
-        Scores and contexts of a block of queries leave the array like a layer's sums.
+        Tiles hold keys for the scores and values for the contexts. A token's key is a column of a tile, its value a
+        lane; a token loads in one cycle. Scores and contexts of a block of queries leave the array like a layer's sums.
         """
         size, width = self.size, operation.width
         lanes, columns, rows_of_head = size.lanes, size.columns, -(-width // size.lanes)

@@ -20,9 +20,9 @@ from .program import Program, program_of
 
 @dataclass(frozen=True, eq=False)
 class StreamImages:
-    """Transformer as a core holds it in DRAM: program, and image of stream and tables with the header.
+    """Transformer as a core holds it in DRAM: its program, and its image of header, stream and tables.
 
-    The model is whole and has the core's tiles. The program is cut before operation `cut`; 0 without a cut.
+    The model is not a part and has the core's tile size. The program is cut before operation `cut`; 0 without a cut.
     """
 
     model: TransformerModel
@@ -38,8 +38,8 @@ class StreamImages:
     def check_stream(self) -> None:
         """Refuse a stream of another program, or with sensitive weights that a core cannot merge.
 
-        Raises `UserError` if the image is no stream for the core, was changed, or belongs to another model. The error
-        names the operation if sensitive weights do not ascend, lie outside their matrix, or are too large.
+        Raises `UserError` if the image is not a stream for the core, was changed, or belongs to another model; also if
+        sensitive weights do not ascend, lie outside their matrix, or are too large: the error then names the operation.
         """
         name, program = self.model.transformer.network.name, self.program
         body = check_image(self.weights, program.size)
@@ -73,7 +73,7 @@ class StreamImages:
 
 
 def _problem(instruction: Instruction, entries: NDArray[np.int32], size: CoreSize) -> str:
-    """First wrong sensitive weight of `entries`, rows of word-stream address and value; empty without errors."""
+    """Error of the first wrong sensitive weight, or empty; `entries` are rows of word-stream address and value."""
     addresses, values = entries[:, 0].view(np.uint32).astype(np.int64), entries[:, 1]
     word, within = np.divmod(addresses, size.multipliers)
     group, tile = np.divmod(word, -(-instruction.inputs // size.lanes))

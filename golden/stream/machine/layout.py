@@ -1,12 +1,12 @@
 """Stream of a transformer's frozen tensors in DRAM: records in order of use, read sequentially.
 
 A matrix has a record for each 64 inputs of a tile's outputs: first the scales, then codes in the parameter order of a
-word. With 16 columns a beat holds two lanes, for the two cascades of a column. Each dequantiser uses one scale for a
-whole record, and scales come first, so codes are dequantised on arrival. Biases and norm factors are records of 4 bytes
-a value.
+word. With 16 columns a beat holds two lanes, one for each cascade of a column. Each dequantiser uses one scale for a
+whole record; because the scales come first, codes are dequantised on arrival. Biases and norm factors are records of 4
+bytes a value.
 
-Tables follow the stream. Positions and rotations: a step reads as many rows as its longest sentence has tokens.
-Sensitive weights: the core merges them with the codes, in the same order.
+Tables follow the stream. A step reads as many rows of positions and rotations as its longest sentence has tokens.
+Sensitive weights have the order of the codes; the core merges the two.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class StreamLayout:
 
     @cached_property
     def places(self) -> dict[TensorName, range]:
-        """Beats of each tensor: the stream in order of use with biases before matrices, then positions."""
+        """Beats of each tensor: the stream in order of use, biases before matrices; then the tables of positions."""
         shapes = self.transformer.network.parameter_shapes
         stream = [(step.number, kind) for step in self.schedule.steps for kind in ("bias", "factor", "weight")]
         names = [name for name in stream if name in shapes]
@@ -160,7 +160,7 @@ class StreamLayout:
     # -- images --------------------------------------------------------------------------------------------------------
 
     def encode(self, tensors: StreamTensors, exact: TransformerIntegers = MappingProxyType({})) -> Bytes:
-        """Image of header with digest, stream and tables; `exact` has the 18-bit matrices, for the sensitive weights.
+        """Image: header with digest, stream, tables. The sensitive weights are taken from `exact`, 18-bit matrices.
 
         Raises `UserError` if a tensor is missing or has a wrong shape or format.
         """
