@@ -35,7 +35,7 @@ ENDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "ended, as i
 
 
 class Stopped(BaseException):
-    """A signal of `ENDS` that ends the command; no Exception, so that no handler takes the signal for an error."""
+    """A signal of `ENDS` that ends the command. It is no Exception, so that no handler takes it for an error."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -45,8 +45,8 @@ class Stopped(BaseException):
 class LazyGroup(click.Group):
     """Import a command's module only when the command runs or its summary is shown.
 
-    A user's mistake or a missing file ends in one line on stderr and exit status 2. A signal of `ENDS` ends in one line
-    and 128 plus the signal's number, as in a shell.
+    A user's mistake or a missing file ends with one line on stderr and exit status 2. A signal of `ENDS` ends with one
+    line and exit status 128 plus the signal's number, as in a shell.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -65,7 +65,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of the arguments; the heartbeat then names the command and the first argument."""
+        """Find the command in the arguments; from then on the heartbeat names command and first argument."""
         name = args[0] if args else ""
         if name not in self.list_commands(ctx) and (question := nearest(name, self.list_commands(ctx))):
             ctx.fail(f"No such command {name!r}{question}")
@@ -144,7 +144,9 @@ def _stopped_by_signals() -> Iterator[None]:
 
 
 def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether memory did not suffice; libraries that cannot load or start raise other exceptions than `MemoryError`."""
+    """Whether memory ran out: libraries that cannot load or start for this reason raise other exceptions than
+    `MemoryError`.
+    """
     signs = "failed to map segment", "allocate memory", "bad_alloc", "can't start new thread"
     return error is not None and (
         isinstance(error, MemoryError)

@@ -64,7 +64,7 @@ def draw_steps(result: ZoResult, described: dict[str, Any], path: Path) -> None:
 
 
 def draw_curves(curves: Mapping[str, Mapping[str, Sequence[float]]], title: str, path: Path) -> None:
-    """Plot mean losses of windows of steps: a panel for each task, a curve for each variant."""
+    """Plot mean losses over windows of steps: a panel for each task, a curve for each variant."""
     figure, axes = plt.subplots(1, len(curves), figsize=(6.5 * len(curves), 4.2), layout="constrained", squeeze=False)
     for (panel, ways), axis in zip(curves.items(), axes[0], strict=True):
         axis.set_prop_cycle(color=matplotlib.color_sequences["tab20" if len(ways) > 10 else "tab10"])

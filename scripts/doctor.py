@@ -1,4 +1,4 @@
-"""Check the tools that fabtune uses, and say how to install missing tools."""
+"""Check the tools that fabtune uses, and tell how to install a missing tool."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ToolCheck:
     ----------
     name : str
     found : bool
-        Present and answering.
+        The tool is there and runs.
     version : str or None
         Version printed by the tool, if any.
     needed_for : str

@@ -14,7 +14,7 @@ def main() -> None:
         from .cli import main as command_line
         from .heartbeat import heartbeat
 
-        # Amaranth's warning for components whose elaboration a signal or an error has ended
+        # Amaranth warns of components whose elaboration a signal or an error has ended
         warnings.filterwarnings("ignore", message=".* created but never used")
         with heartbeat("fabtune"):
             try:

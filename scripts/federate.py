@@ -75,7 +75,7 @@ class FederateRequest(Start):
     core
         Core preset whose weight order all clients use for perturbations; None for the order of the layers.
     simulated
-        Number of first clients that are simulated cores.
+        Number of clients, from the first on, that are simulated cores.
     alpha
         See `shards`.
     shots, base, cut
@@ -86,7 +86,7 @@ class FederateRequest(Start):
     sensitive, generic
         Text tasks: share of weights to tune, chosen by gradients on a text, see `sensitive_places`.
     fault_injection, alone
-        Lose and damage messages; leave out the baselines.
+        Whether to lose and damage messages; whether to leave out the baselines.
     plot, force
         Output file, and whether to replace a file.
     """
@@ -208,7 +208,7 @@ def text_experiment(request: FederateRequest) -> tuple[TextExperiment, Origin]:
     path, sparse = Path(request.model) if request.model else default_folder(), request.sensitive is not None
     if sparse and path.suffix == GGUF:
         raise UserError("--sensitive chooses weights by a classifier's gradients: give --model a folder")
-    # the server chooses formats of activations; the server has only the held-out sentences
+    # the server chooses the formats of activations, from the held-out sentences: it has no others
     sentences = worded(path, task, request.prompt, sparse).calibrated(task.test.sentences)
     classifier = None if sentences.wording else partial(TextClassifier, path, task.prompts)
     places: dict[TensorName, Integers] = {}

@@ -1,7 +1,7 @@
 """FedSPZO on Flower (the extra ``federated``): `golden.train.federated` over Flower's messages.
 
-Clients are stateless between rounds. A client starts from its pre-trained model and the short sum of all moves since
-then, sent by the server, and replies with the bytes of its message.
+Clients keep no state between rounds. A client starts each round from its pre-trained model and the short sum of all
+moves since then, which the server sends, and replies with the bytes of its message.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _messages(server: Server, nodes: dict[int, tuple[int, int]], origin: str) ->
 
 
 def _enrolled(grid: Grid, clients: int, timeout: float) -> dict[int, tuple[int, int]]:
-    """Wait until all clients have joined; node and number of samples of each client.
+    """Wait until all clients have joined; return node and number of samples of each client.
 
     A `UserError` if some clients have not joined in time.
     """

@@ -26,9 +26,9 @@ class Heartbeat(threading.Thread):
     Attributes
     ----------
     doing : str
-        Activity of the command.
+        Text on what the command does at present.
     shown : callable or None
-        Returns a better line, such as progress bars; empty if the bars draw themselves.
+        Returns the line to show instead, such as progress bars; empty if the bars draw themselves.
     """
 
     def __init__(self, name: str, stream: IO[str]) -> None:
@@ -48,7 +48,7 @@ class Heartbeat(threading.Thread):
         while not self._ended.wait(_TICK):
             silent = time.monotonic() - self._spoke
             if self._terminal or silent >= EVERY:
-                # a failed display must not end the work: nobody reads any more, or the text cannot be made
+                # the work must go on even if nobody reads any more, or the text cannot be made
                 with suppress(Exception), self._lock:
                     line = self.shown() if self.shown else f"{self.doing}, {time.monotonic() - self._began:.0f} s"
                     if line and not self._ended.is_set():

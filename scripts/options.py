@@ -129,9 +129,7 @@ def together(*options: Decorator) -> Decorator:
 
 
 def given(names: Iterable[str]) -> str | None:
-    """First option of ``names`` (parameter names) that the user gave, as written: ``--data-dir``; None if none was
-    given.
-    """
+    """First option of ``names`` (parameter names) that the user gave, as on the command line: ``--data-dir``; or None."""
     context = click.get_current_context()
     for name in names:
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
@@ -140,7 +138,7 @@ def given(names: Iterable[str]) -> str | None:
 
 
 def refuse_options(names: Iterable[str], reason: str) -> None:
-    """Refuse options that were given though they have no effect: a `UserError` for the first.
+    """Refuse options without effect: a `UserError` for the first that was given.
 
     ``reason`` is the option or value that disables them and follows "with" in the message: ``--method mezo``.
     """

@@ -1,7 +1,8 @@
 """Default outputs of commands: folders with files that commands may replace, and numbered folders of runs.
 
-A file that the user named is replaced only with ``--force``. A default output must not make the second run of a command
-fail: `OutputFolder` replaces fabtune's own files that the user did not change, `new_run` numbers runs.
+A file that the user named is replaced only with ``--force``. A command must not fail when it runs a second time with
+its default output: `OutputFolder` replaces fabtune's own files that the user did not change, and `new_run` numbers
+runs.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ class OutputFolder:
     ----------
     path : Path
     force : bool
-        Replace any file of the same name.
+        Replace any file that has a name of the new files.
     default : bool
-        The user did not name the folder: files that fabtune wrote here by default are replaced if unchanged. Their
+        The user did not name the folder. Files that fabtune wrote here by default are then replaced if unchanged; their
         SHA-256 digests are in ``.fabtune/NAME.json`` next to the folder.
     """
 
@@ -61,15 +62,15 @@ class OutputFolder:
             refuse_unwritable(file)
 
     def write(self, files: Mapping[str, str | bytes], instead_of: Mapping[str, str] | None = None) -> list[str]:
-        """Write all files, or none if a file may not be replaced; returns the names.
+        """Write all files, or none at all if one of them may not be replaced; returns the names.
 
         Parameters
         ----------
         files : mapping of str to str or bytes
             Contents by file name, with folders: ``tile/tile.v``.
         instead_of : mapping of str to str, optional
-            Digests by name of fabtune's earlier files here, which are deleted. Files that the user changed, and all
-            files in a folder that the user named, are deleted only if forced.
+            Earlier files of fabtune to delete: digests by name. A file that the user changed, or any file in a folder
+            that the user named, is deleted only if forced.
         """
         self.refuse(list(files))
         old = {name: was for name, was in (instead_of or {}).items() if (self.path / name).is_file()}

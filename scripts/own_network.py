@@ -59,7 +59,7 @@ class OwnNetwork:
         return network, with_weights(network, module, self.weights)
 
     def built(self) -> tuple[Network, nn.Module]:
-        """Network and module without reading ``--weights``, see `load`."""
+        """Network and module, like `load`, but without reading ``--weights``."""
         if self.model in NETWORKS or re.match(r"\d+(x\d+)*\s", self.model):
             if self.shape is not None:
                 what = "the preset" if self.model in NETWORKS else "the description"
@@ -100,7 +100,9 @@ def with_weights(network: Network | SampleTransformer, module: nn.Module, weight
 
 
 def check_samples(network: Network | SampleTransformer, task: Task) -> None:
-    """Refuse samples of another shape or class count than a network's, or not finite; a `UserError` names the task."""
+    """Refuse samples whose shape or class count is not the network's, or with NaN or infinity; a `UserError` names the
+    task.
+    """
     for part in (task.pretrain, task.tune, task.test):
         if len(part):
             check_shape(network, part.shape, task.name)
@@ -110,7 +112,7 @@ def check_samples(network: Network | SampleTransformer, task: Task) -> None:
 def check_shape(network: Network | SampleTransformer, shape: Shape, where: str | Path) -> None:
     """Refuse samples of another shape than the network's, with a remedy for permuted axes.
 
-    The `UserError` names the samples' origin, `where`.
+    The `UserError` names `where`, the origin of the samples.
     """
     if shape == network.input_shape:
         return

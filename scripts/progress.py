@@ -25,8 +25,8 @@ from .heartbeat import shown_by
 class Bars(Progress):
     """Progress bars on a terminal; in a log lines such as ``pre-train digits: 3 of 10, 12 s``, see `heartbeat`.
 
-    Bars vanish after an error, so that the error's line stands alone, and always with ``transient``. Else the bars
-    stay, in a log a line for each. ``first`` are columns before the usual columns.
+    Bars vanish after an error, so that the error's line stands alone, and with ``transient`` in any case. Otherwise
+    they stay; a log gets a line for each. ``first`` are columns before the usual columns.
     """
 
     def __init__(self, console: Console, *first: ProgressColumn, transient: bool = False) -> None:

@@ -17,7 +17,7 @@ from .outputs import RUNS, new_run
 
 
 def refuse_outputs(outputs: Collection[Path | None], plot: Path | None, force: bool) -> None:
-    """Refuse outputs that could not be written after the work.
+    """Before the work, refuse outputs that could not be written after it.
 
     None in ``outputs`` stands for a file in the folder of a new run; ``force`` allows replacement. A `UserError` names
     a file that may not be replaced, is named twice or cannot be written, or a plot without a suffix of pictures.
@@ -51,9 +51,9 @@ def save_tuned(
 def spoilt(loss: float, classes: int, before: float, after: float, remedy: str) -> str | None:
     """Warning if fine-tuning left a network worse than guessing, else None.
 
-    Integers saturate where floats overflow: even at too high a rate a run ends with a finite loss. ``loss`` is the mean
-    held-out cross entropy; ``before`` and ``after`` are held-out fractions correct; ``remedy`` is advice: ``lower
-    --rate``.
+    Integers saturate where floats overflow, so that a run ends with a finite loss even at too high a rate. ``loss`` is
+    the mean held-out cross entropy; ``before`` and ``after`` are fractions of held-out samples right; ``remedy`` is
+    advice, such as ``lower --rate``.
     """
     if loss <= log(classes):
         return None

@@ -76,7 +76,7 @@ class Start:
 
     @property
     def pretrains(self) -> bool:
-        """Whether the network is pre-trained: on request, or for want of weights."""
+        """Whether to pre-train the network: on request, or if it has no weights."""
         return self.pretrain or not (self.weights or self.model)
 
     def network_for(self, task: Task) -> tuple[Network, nn.Module]:
@@ -129,7 +129,7 @@ class Start:
             remedy = "leave out --pretrain" if self.pretrain else "give weights with --weights"
             raise UserError(f"{task.name} has no samples to pre-train on: {remedy}")
         name = f"pre-train {network.name}"
-        # vanishes in a log: an error of later work is a single line
+        # transient: an error of later work stays a single line
         with Bars(console, transient=not console.is_terminal) as progress:
             bar = progress.add_task(name, total=settings.epochs)
             start = module if self.model or self.weights or isinstance(network, Transformer) else None
@@ -150,8 +150,8 @@ class Start:
 class Origin:
     """Origin of a network's weights.
 
-    ``start`` is a file or the user's function. After pre-training ``epochs`` is set, ``accuracy`` is the final fraction
-    of pre-training samples classified correctly, and ``warning`` says if pre-training ended at chance.
+    ``start`` is a file or the user's function. After pre-training, ``epochs`` is set, ``accuracy`` is the final
+    fraction of pre-training samples classified correctly, and ``warning`` is set if this is at chance level.
     """
 
     start: str

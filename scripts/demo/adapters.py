@@ -30,7 +30,7 @@ CORE = "tiny"
 class AdapterRuns:
     """Fine-tuning with adapters on drifted digits, on a number of samples.
 
-    ``core`` ran the whole job. ``results`` are by method and engine, ``("instantft", "rtl")`` is the core's;
+    ``core`` ran the whole job. ``results`` are by method and engine; ``("instantft", "rtl")`` is the core's result.
     ``comparison`` compares the core with the integers.
     """
 
@@ -57,7 +57,7 @@ class AdapterRuns:
         return f"{self.comparison.cycles / DEFAULT_MHZ / 1000:.2f}"
 
     def rows(self) -> list[dict[str, Any]]:
-        """Table of the results; the host's time is the tuning alone, the core's time is from clock cycles."""
+        """Table of the results. The host's time is of the tuning alone; the core's time is from clock cycles."""
         return [
             {
                 "method": METHODS[method].title,
@@ -91,7 +91,7 @@ def tune_adapters(
     network: Network, module: nn.Module, task: Task, core: NetworkCoreSpec, progress: Progress
 ) -> AdapterRuns:
     """Fine-tune a network with several methods, and with `METHOD` in the compiled core."""
-    # the core's method in both engines, the others in integers if possible
+    # the core's method with both engines, each other method in integers if possible
     others = [(name, "float" if METHODS[name].propagates else "golden") for name in COLOURS if name != METHOD]
     combinations = [(METHOD, "golden"), (METHOD, "float"), *others]
     bar = progress.add_task("adapters in the model", total=len(combinations) * adapter_defaults("digits").epochs)

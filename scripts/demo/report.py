@@ -49,8 +49,8 @@ class Provenance:
 class DemoResult:
     """Results of the demo.
 
-    ``verdicts`` compare the generators' RTL with golden, by name; ``estimates`` are of both cores; ``table`` is from
-    `pezo_6`; ``files`` are emitted texts by folder and name.
+    ``verdicts`` has, by name, the comparison of a generator's RTL with golden; ``estimates`` are those of both cores;
+    ``table`` is from `pezo_6`; ``files`` are the emitted texts by folder and name.
     """
 
     zeroth_order: ZerothOrderRun
@@ -165,7 +165,7 @@ def _trainers(result: DemoResult) -> list[tuple[str, ...]]:
 
 
 def _comparisons(result: DemoResult) -> list[tuple[str, int, str, int, str, bool]]:
-    """Rows of comparisons: name, cycles, compared items, differences, simulator, whether all is equal."""
+    """Rows of comparisons: name, cycles, counts of compared items and differences, simulator, whether equal."""
     zotrain, instantft = result.zeroth_order.comparison, result.adapters.comparison
     jobs = (zotrain, f"{zotrain.compared:,} steps"), (instantft, f"{instantft.compared:,} steps")
     rows = [
@@ -180,7 +180,7 @@ def _comparisons(result: DemoResult) -> list[tuple[str, int, str, int, str, bool
 
 def _accuracy(axes: Axes, result: DemoResult) -> None:
     run = result.zeroth_order
-    # a logarithmic axis has no 0: a line shows the accuracy before
+    # a logarithmic axis has no 0, so a line shows the accuracy before tuning
     passes, right = zip(*run.curve[1:], strict=True)
     axes.plot(passes, [100 * fraction for fraction in right], color="tab:red", label="zeroth order, integers")
     passes_compared = run.passes[run.comparison.compared]

@@ -33,8 +33,8 @@ from .report import CORES, DemoResult, Provenance, render
 def run(output: OutputFolder, simulator: str, origin: Provenance, console: Console) -> dict[str, Any]:
     """Run the demo and write report and Verilog.
 
-    Background processes estimate both cores and compile zotrain during the rest, which takes as long. A `UserError` if
-    the simulator is not installed, or a file of the output may not be replaced.
+    Background processes estimate both cores and compile zotrain; this takes as long as the rest of the demo. A
+    `UserError` if the simulator is not installed, or a file of the output may not be replaced.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def run(output: OutputFolder, simulator: str, origin: Provenance, console: Conso
             instantft, zotrain = adapters.core_for_digits(network, task), zeroth.core_for_digits(network, task)
             bar = progress.add_task("estimate resources", total=6)
             compiling = progress.add_task("compile zotrain", total=1)
-            # in this thread: emission is not thread-safe
+            # emission is not thread-safe, so it stays in this thread
             emitted = {core.name: emit(core) for core in (instantft, zotrain)}
             first_estimate = background.submit(estimate_emitted, emitted["instantft"])
             compiled = background.submit(compiled_core, zotrain)

@@ -1,4 +1,4 @@
-"""The trainers' cores against software on a processor: the demo's jobs, and LeNet-5's job if its data is present."""
+"""The trainers' cores against software on a processor: the demo's jobs, and a job of LeNet-5 if the data is present."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ class Measured:
     core : str
         Core and preset.
     steps : int
-        Updates of the job.
+        Number of updates in the job.
     floats, integers : float
         Seconds of the job on one thread, in float32 (PyTorch; adapters in NumPy) and in the core's integers (NumPy).
     core_steps, cycles : int
-        Updates on the simulated core, and their clock cycles.
+        Number of updates on the simulated core, and their clock cycles.
     paper : float, optional
         Seconds of the paper's software on the board's processor.
     """
@@ -80,8 +80,8 @@ def software(options: Options) -> Rows:
     Returns
     -------
     dict
-        ``rows``: milliseconds of the job in float32 and in integers here, an estimate of the former on a Cortex-A53,
-        the paper's measurement if any, and the core's milliseconds; ``notes``.
+        ``rows``: milliseconds of the job on this machine in float32 and in integers, an estimate of float32 on a
+        Cortex-A53, the paper's measurement if any, and milliseconds on the core; ``notes``.
     """
     mhz = clock_mhz()
     threads = torch.get_num_threads()

@@ -122,7 +122,7 @@ def _behind(stage: Stage) -> Iterator[str]:
 
 
 def has_byte_inputs(network: Network) -> bool:
-    """Whether a network's samples are taken for bytes where no data says it: images are."""
+    """Whether to take a network's samples for bytes if there are no data to tell: true for images."""
     return len(network.input_shape) == 3
 
 
@@ -189,7 +189,9 @@ def _advice(stages: Sequence[dict[str, Any]], of_samples: str | None, cores: Seq
 
 
 def refusals(cores: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Reasons of presets against a network, presets with the same reason together, and of boards against a preset."""
+    """Reasons why presets refuse a network, presets with the same reason in one line, and why presets do not fit on
+    boards.
+    """
     for reason in dict.fromkeys(core["refusal"] for core in cores if core["refusal"]):
         names = [f"{core['core']} {core['preset']}" for core in cores if core["refusal"] == reason]
         yield f"not on {'any core' if len(names) == len(cores) else ', '.join(names)}: {reason}"
@@ -237,7 +239,7 @@ def _cores(result: dict[str, Any]) -> Iterator[list[str]]:
 
 
 def share_of(core: dict[str, Any], board: str) -> str:
-    """Blocks of RAM and their share of a board, or the shares of all estimated resources."""
+    """RAM blocks and the share of a board that they take, or the shares of all estimated resources."""
     if "utilisation" in core:
         shares = core["utilisation"][board].items()
         return ", ".join(f"{name} {'none there' if share is None else f'{share:.1f}'} %" for name, share in shares)

@@ -54,7 +54,7 @@ class TransformerRequest:
 
 @dataclass(frozen=True)
 class _Imported:
-    """A transformer with the facts of its origin."""
+    """An imported transformer, with facts on where it came from."""
 
     builder: TransformerBuilder
     last: int
@@ -131,7 +131,7 @@ def _of_folder(folder: Path, request: TransformerRequest) -> _Imported:
 
 
 def _of_model(request: TransformerRequest) -> _Imported | None:
-    """Import a module or an ONNX file, and the rows of the samples."""
+    """Import a module or an ONNX file; convert samples to rows."""
     options = request.model
     options.check_file()
     transformer = own_transformer(options.model, options.shape, options.weights)
@@ -197,7 +197,7 @@ def _bytes(network: Transformer) -> dict[str, int]:
 
 
 def _costs(imported: _Imported) -> list[dict[str, Any]]:
-    """Time and bytes of a step on presets of cores."""
+    """Time and bytes of a step on the presets of cores."""
     network = with_head(imported.network, imported.builder, imported.last)
     return preset_costs(on_paper(network), (imported.tokens,) * SENTENCES)
 

@@ -27,9 +27,9 @@ def run(model: OwnNetwork) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``network``, ``kind``, ``work``, to which the cycles belong, ``first`` as of `first_line`, ``cores`` with
-        ``tunes``, ``cycles``, ``milliseconds``, ``parameter_bytes``, ``needs`` and ``lacks`` or a ``refusal``, and
-        ``reasons``.
+        ``network``, ``kind``, ``work`` (the work that the cycles are for), ``first`` (see `first_line`), ``cores`` and
+        ``reasons``. A core has ``tunes``, ``cycles``, ``milliseconds``, ``parameter_bytes``, ``needs`` and ``lacks``,
+        or a ``refusal``.
 
     Raises
     ------
@@ -55,7 +55,7 @@ def run(model: OwnNetwork) -> dict[str, Any]:
 
 
 def _network_of(model: OwnNetwork) -> tuple[Network | Transformer, int]:
-    """Network of a model, and tokens of a transformer's sample, 0 for any number."""
+    """Network of a model, and for a transformer the tokens of a sample (0: any number)."""
     if is_transformer(model.model):
         for name, value in (("--weights", model.weights), ("--input", model.shape)):
             if value is not None:
@@ -74,14 +74,14 @@ def _network_of(model: OwnNetwork) -> tuple[Network | Transformer, int]:
 
 
 def _timed(core: dict[str, Any]) -> dict[str, Any]:
-    """A preset's facts, with the time of its cycles at the default clock."""
+    """Facts of a preset, with the time that its cycles take at the default clock."""
     if core["refusal"]:
         return core
     return core | {"milliseconds": float(f"{core['cycles'] / (1e3 * DEFAULT_MHZ):.4g}")}
 
 
 def _other_kind(cores: Sequence[dict[str, Any]], kind: str) -> Iterator[str]:
-    """Line about the cores for the other kind of network."""
+    """Line that says which cores are for the other kind of network."""
     if others := [name for name in CORES if name not in {core["core"] for core in cores}]:
         yield f"not on {', '.join(others)}: for a {_LAYERS if kind == _TRANSFORMER else _TRANSFORMER}"
 
@@ -89,7 +89,7 @@ def _other_kind(cores: Sequence[dict[str, Any]], kind: str) -> Iterator[str]:
 def first_line(cores: Sequence[dict[str, Any]]) -> str:
     """Line with the presets of each core that run a network and fit on a board, and what each core tunes.
 
-    ``cores`` are of `network.core_facts` or `preset_costs`.
+    ``cores`` are results of `network.core_facts` or `preset_costs`.
     """
     able: dict[tuple[str, str], list[str]] = {}
     for core in cores:

@@ -35,7 +35,7 @@ def takes_sentences(kind: type[Spec]) -> bool:
 def spec_and_sentences(options: Mapping[str, Any]) -> tuple[Spec, SentenceTask]:
     """Spec of a core that runs transformers, and the task of its jobs.
 
-    ``options`` are those of `scripts.packaging.own_task`, for a core for which `takes_sentences` holds.
+    ``options`` are those of `scripts.packaging.own_task`; `takes_sentences` must hold for the core.
 
     Raises
     ------
@@ -74,7 +74,7 @@ def spec_and_sentences(options: Mapping[str, Any]) -> tuple[Spec, SentenceTask]:
 
 
 def _model(path: Path, task: TextTask, prompt: str | None, delta: Delta | None) -> SentenceModel:
-    """Model with the task's head, or with the head of a delta's run."""
+    """Model with the task's head, or with the head of the run that wrote the delta."""
     if delta is None:
         return worded(path, task, prompt, sparse=False)
     model = sentence_model(path, prompts_of(delta), wording_of(delta))

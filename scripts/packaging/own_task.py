@@ -36,8 +36,8 @@ _OF_DATA = ("data_dir", "drift", "scale", "epochs", "steps", "batch", "rate", "s
 def spec_and_task(options: Mapping[str, Any]) -> tuple[Spec, Task | None]:
     """Spec of a block, and the task of its jobs if samples are given.
 
-    ``options`` are those of `block`, and `sample_options` or `task_options`, by name; see `spec_of`. A `UserError`
-    as by `spec_of`, if network, weights and samples do not go together, or if options have no meaning without others.
+    ``options``, by name, are those of `block` and of `sample_options` or `task_options`; see `spec_of`. A `UserError`
+    in the cases of `spec_of`, if network, weights and samples do not go together, or if an option needs another option.
     """
     block, settings, preset = (options[name] for name in ("block", "settings", "preset"))
     model, weights, shape, data = (options[name] for name in ("model", "weights", "shape", "data"))
@@ -79,7 +79,7 @@ def spec_and_task(options: Mapping[str, Any]) -> tuple[Spec, Task | None]:
         converter.samples(split)
         _warn(converter.clipped, f"values of {samples.name}", f"{Q8_16}: scale them with --scale")
     how = {name: options[name] for name in ("epochs", "steps", "batch", "rate", "seed") if name in options}
-    # a package does not show the user's folders
+    # only the file's name: a package does not show the user's folders
     public_name = f"npz:{Path(data.removeprefix('npz:')).name}" if data.startswith("npz:") else data
     return spec, ExampleTask(public_name, network.name, frozen, samples.tune, samples.test, **how)
 
@@ -103,7 +103,7 @@ def job_facts(example: Example | None) -> dict[str, Any]:
 
 
 def job_lines(facts: Mapping[str, Any], of_network: bool = True) -> list[str]:
-    """Lines about `job_facts`; a random self-test of a core `of_network` gets advice for real data."""
+    """Lines about `job_facts`. For a random self-test of a core `of_network` they say how to use real data."""
     if "memory" not in facts:
         remedy = ": --weights and --data make it of your network and samples" if of_network else ""
         return [f"the self-test is random{remedy}"]

@@ -46,7 +46,7 @@ def _plots(space: Space, points: Sequence[Evaluated], front: Sequence[Evaluated]
 
 
 def _pairs(space: Space) -> list[tuple[str, str]]:
-    """Objectives to plot: across, up."""
+    """Objectives to plot, as pairs: horizontal axis, vertical axis."""
     if space.trains:
         return [(name, "accuracy") for name in _AGAINST if name in space.objectives]
     return [(space.objectives[0], name) for name in space.objectives[1:]]
@@ -58,7 +58,7 @@ def _scatter(
     across, up = (space.objectives.index(name) for name in pair)
     for group, style in ((points, {"color": "tab:grey", "alpha": 0.5}), (front, {"color": "tab:red"})):
         axes.scatter([point.objectives[across] for point in group], [point.objectives[up] for point in group], **style)
-    # Pareto front of these two objectives
+    # the Pareto front with respect to these two objectives only
     upward = 1 if pair[1] == "accuracy" else -1
     stairs: list[tuple[float, float]] = []
     for point in sorted(points, key=lambda point: (point.objectives[across], -upward * point.objectives[up])):

@@ -64,7 +64,7 @@ class SweepRequest:
 
 
 def run(request: SweepRequest, console: Console) -> dict[str, Any]:
-    """Evaluate the points that the journal lacks, and write points and report.
+    """Evaluate the points that are not in the journal yet, and write points and report.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     folder = OutputFolder(request.output or Path("build/sweep") / space.name, request.force, request.output is None)
     folder.refuse((POINTS, REPORT))
     journal = request.journal or folder.path / JOURNAL
-    # files may exist, but their folders must be writable
+    # the files may exist already, but their folders must be writable
     refuse_outputs([journal, folder.path / POINTS, folder.path / REPORT], None, force=True)
     torch.set_num_threads(1)
     check(space, next(iter(workloads_of(space, console, trained=False)), None))
@@ -97,7 +97,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
     with closing(Study(space, journal)) as study:
         points, front = study.points(), study.front()
     best = [_described(space, point, workloads) for point in front]
-    # checked before: no file of the user; another process on this journal may have written the same files since
+    # force: no file of the user was here before the work; since then another process on this journal may have written
     written = OutputFolder(folder.path, force=True, default=folder.default).write(
         {POINTS: _table(space, points), REPORT: render(space, points, front, best)}
     )
@@ -113,7 +113,7 @@ def run(request: SweepRequest, console: Console) -> dict[str, Any]:
 
 
 def workloads_of(space: Space, console: Console, trained: bool = True) -> list[AnyWorkload]:
-    """Samples and networks of all seeds, pre-trained if ``trained`` and needed; empty if the space needs none."""
+    """Samples and networks for all seeds, pre-trained if ``trained`` and necessary; empty if the space needs none."""
     if not space.on_samples:
         return [shapes_workload(space.training)] if space.of_core else []
     options: dict[str, Any] = {name: space.training.get(name) for name in ("network", "model", "drift")}
@@ -137,7 +137,7 @@ def workloads_of(space: Space, console: Console, trained: bool = True) -> list[A
 
 
 def _finished(space: Space, journal: Path) -> int:
-    """Number of finished points; in this process no trial may run, because its locks would end."""
+    """Number of finished points. Call it only while this process runs no trial: the trial's locks would end."""
     with closing(Study(space, journal)) as study:
         return len(study.points())
 

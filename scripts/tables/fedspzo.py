@@ -35,7 +35,7 @@ _STEPS = 12
 _TEST = 2000
 """Most samples for the loss."""
 _METHODS = {
-    # stage of the cut, None for the stage that should save most; P1, P2
+    # stage of the cut (None: the stage that should save most), P1, P2
     "FedSPZO P1 = 2, P2 = 8": (None, 2, 8),
     "the same, cut before the head": (-1, 2, 8),
     "FedZO 5 perturbations": (0, 1, 5),
@@ -49,7 +49,7 @@ _PAPER = {"paper: times less": "1.6 to 3", "paper: times smaller": "about 1,000"
 class _Case:
     """A task: budget of forward operations of all clients in billions, target losses, and rates for each method.
 
-    A method without rates has no trial: the first method's cut is already before the head.
+    A method without rates has no trial, because the first method already cuts before the head.
     """
 
     data: str
@@ -85,7 +85,7 @@ _CASES = {
 
 
 def fedspzo(options: Options) -> Rows:
-    """Table: forward operations to a loss, each method at the best of three rates; bytes of a client's upload and
+    """Table: forward operations until a loss, each method at the best of three rates; bytes of a client's upload and
     memory.
     """
     seeds = options.seeds or _SEEDS
@@ -171,7 +171,7 @@ def _trial(name: str, method: str, rate: float, seed: int, data_dir: Path | None
 
 
 def _shape(name: str, method: str) -> tuple[int, int, int]:
-    """Stage of a method's cut, counted from the start, P1 and P2."""
+    """Stage of a method's cut, counted from the first stage; P1; P2."""
     stage, first, second = _METHODS[method]
     network = preset(name)
     return (stage_of(network, second) if stage is None else stage % len(network.stages)), first, second
@@ -215,7 +215,7 @@ def _right(runs: list[tuple[list[float], ...]]) -> float:
 
 
 def _rounded(value: float) -> float | None:
-    """Three digits; None for a loss that was not reached."""
+    """Round to three digits; None (a loss that was not reached) stays None."""
     return float(f"{value:.3g}") if isfinite(value) and value > 0 else None
 
 

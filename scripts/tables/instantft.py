@@ -16,7 +16,7 @@ from .options import Options, Rows
 from .trials import kept_trials, mean_and_deviation
 
 _TABLE_1 = {
-    # method: trainable parameters, forward and backward operations in millions, KB; MNIST, then SVHN
+    # by method: trainable parameters; forward and backward operations in millions; KB. First MNIST, then SVHN
     "ft-all": ((61706, 0.851, 1.444, 567.8), (62006, 1.321, 1.914, 579.4)),
     "ft-last": ((850, 0.851, 0.002, 285.8), (850, 1.321, 0.002, 296.1)),
     "ft-bias": ((236, 0.851, 0.611, 322.0), (236, 1.321, 0.611, 332.3)),
@@ -75,7 +75,7 @@ _RUNS = {
     "InstantFT, integers": ("instantft", "golden"),
 }
 _PAPER = {
-    # section 5.2; the rest of the figure has no numbers
+    # from section 5.2; the figure shows no other numbers
     ("mnist", 90, "InstantFT"): 91.8,
     ("mnist", 90, "LoRA-All"): 91.2,
     ("fashion-mnist", 90, "InstantFT"): 77.9,
@@ -121,7 +121,7 @@ def instantft_7a(options: Options) -> Rows:
 
 
 def _rotations(data: str, seed: int, data_dir: Path | None) -> dict[tuple[int, str], float]:
-    """Accuracies of a pre-trained network, by degrees and row."""
+    """Accuracies of a pre-trained network, by degrees of rotation and table row."""
     network = preset("lenet5-mnist")
     defaults = adapter_defaults(network.name)
     how = pretraining_defaults(network.name, seed)

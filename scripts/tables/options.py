@@ -18,13 +18,13 @@ class Options:
     Parameters
     ----------
     data_dir : Path, optional
-        Folder with the data's files.
+        Folder with the files of the data sets.
     seeds : int, optional
-        Trials; by default the table's number.
+        Number of trials; by default the table's number.
     preset : str, optional
         Preset of a core.
     processes : int, optional
-        Trials at the same time; by default the number of processor cores.
+        Number of trials that run at the same time; by default the number of processor cores.
     model : Path, optional
         Folder of a transformer; by default MiniLM's, if installed.
     tasks : tuple of str
@@ -32,13 +32,13 @@ class Options:
     shots : int, optional
         Sentences per class.
     steps : int, optional
-        Steps of zeroth order.
+        Number of zeroth-order steps.
     rate : float, optional
         Learning rate of zeroth order on all weights.
     progress : callable
-        Called with the present measurement.
+        Called with a text on the present measurement.
     announce : callable
-        Called before work of many minutes with a line about the expected time.
+        Called before work that takes many minutes, with a line about the expected time.
     """
 
     data_dir: Path | None = None

@@ -27,7 +27,8 @@ def pezo_6(options: Options, variants: bool = True) -> Rows:
     """Table 6 of PeZO: resources of random number generation on the ZCU102.
 
     ``variants`` adds designs that the paper does not list. ``rows`` has for each design and resource the paper's
-    number, the number from open synthesis and their ratio (None if the paper has 0); ``notes`` lists deviations.
+    number, the number from open synthesis, and the latter over the former (None if the paper has 0); ``notes`` lists
+    deviations.
     """
     designs = {
         "PeZO pool": PezoSpec(strategy="pool"),

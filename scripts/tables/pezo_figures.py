@@ -11,7 +11,7 @@ _BITS = (5, 6, 8, 10, 12, 14)
 
 
 def pezo_fig3(options: Options) -> Rows:
-    """Figure 3: numbers in the pool, and generators on the fly."""
+    """Figure 3: accuracy by number of numbers in the pool, and by number of generators on the fly."""
     ways = {MEZO: "MeZO"}
     ways |= {Way("pezo-pool", "pool", (f"pool.size={size}",)): f"pool of {size:,}" for size in _POOLS}
     ways[Way("pezo-pool", "pool", ("pool.size=4064", "pool.p=32"))] = "pool of 4,064, 32 a cycle"
@@ -29,7 +29,7 @@ def pezo_fig3(options: Options) -> Rows:
 
 
 def pezo_fig4(options: Options) -> Rows:
-    """Figure 4: number of bits; and the influence of the factor's table and the leap."""
+    """Figure 4: accuracy by number of bits; also the influence of the factor's table and of the leap."""
     ways = {MEZO: "MeZO"}
     ways |= {Way("pezo-otf", "otf8", (f"scale.urng.bits={bits}",)): f"{bits} bits" for bits in _BITS}
     ways |= {

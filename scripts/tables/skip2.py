@@ -1,4 +1,4 @@
-"""Skip2-LoRA: table 4 by training, tables 6 and 7 by measured time."""
+"""Skip2-LoRA: table 4 from training, tables 6 and 7 from measured time."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ _EPOCHS = 10
 
 
 def skip2_6(options: Options) -> Rows:
-    """Tables 6 and 7: time of a training batch, all methods in turn in one process with one thread."""
+    """Tables 6 and 7: time of a training batch; all methods run in turn, in one process with one thread."""
     torch.set_num_threads(1)
     rows = []
     for name, (samples, epochs, printed) in _PAPER_6.items():
@@ -126,7 +126,7 @@ def skip2_6(options: Options) -> Rows:
 
 
 def _milliseconds(name: str, count: int) -> dict[str, float]:
-    """Milliseconds of a batch by method, with random values: time does not depend on values."""
+    """Milliseconds of a batch by method. Values are random, as time does not depend on values."""
     network = preset(name)
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(count, *network.input_shape)).astype(np.float32)

@@ -19,7 +19,7 @@ _WAYS = {
 
 
 def sparse_1(options: Options) -> Rows:
-    """Table 1: sensitive weights against random and all weights; and the memory of a 7B model."""
+    """Table 1: tuning of sensitive weights, of random weights and of all weights; and the memory of a 7B model."""
     memory = [
         f"Llama2-7B, {row['what']}: {row['GB']} GB, {row['GiB']} GiB; paper {row['paper'] or '-'}"
         for row in memory_rows()

@@ -1,4 +1,4 @@
-"""Trials of fine-tuning: a task and a seed at a time in each of several processes."""
+"""Trials of fine-tuning in several processes; each process runs one task with one seed at a time."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ _KIND = "trials"
 def kept_trials(
     work: Callable[..., _Found], arguments: Mapping[_Key, tuple[Any, ...]], options: Options, unit: str = "trials"
 ) -> dict[_Key, _Found]:
-    """`run_trials` with each result cached: a table that was stopped continues.
+    """`run_trials` with each result cached, so that a stopped table continues.
 
-    An entry's name has a digest of fabtune's models, RTL, benches and estimates, of the file of `work`, and of the
-    arguments, for folders with sizes and dates of their files. `unit` is the plural name of a trial.
+    The name of a cache entry has a digest of fabtune's models, RTL, benches and estimates, of the file that defines
+    `work`, and of the arguments; a folder counts with sizes and dates of its files. `unit` is the plural name of a
+    trial.
     """
     packages = (Path(__file__).parents[2] / name for name in ("golden", "hw", "sim", "boards"))
     sources = source_digest(*packages, Path(inspect.getfile(work)))
@@ -63,7 +64,7 @@ def kept_trials(
 
 
 def _identity(argument: object) -> str:
-    """Text of an argument; a folder's with sizes and dates of its files."""
+    """Text of an argument for the digest; for a folder, sizes and dates of the files."""
     if not isinstance(argument, Path) or not argument.is_dir():
         return repr(argument)
     files = ((path, path.stat()) for path in sorted(argument.rglob("*")))
@@ -77,12 +78,12 @@ def run_trials(
     keep: Callable[[_Key, _Found], None] = lambda *_: None,
     unit: str = "trials",
 ) -> dict[_Key, _Found]:
-    """Call `work` with each of the arguments, `options.processes` at a time; one at a time runs in this process.
+    """Call `work` with each of the arguments in `options.processes` processes; with 1, in this process.
 
     Parameters
     ----------
     work : callable
-        A module-level function; runs with one thread.
+        A module-level function; it runs with one thread.
     arguments : dict
         Arguments of each call by the key of the result.
     options : Options
@@ -136,7 +137,7 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes for trials; all end at once, with their child processes, if a trial fails or the command is stopped.
+    """Context: processes for trials. If a trial fails or the command is stopped, they and their children end at once.
 
     The executor alone would wait for running trials.
     """
@@ -155,9 +156,10 @@ def _pool(workers: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextmanager
 def _without_terminal_signals() -> Iterator[None]:
-    """Start processes that never see SIGINT and SIGHUP.
+    """Context: processes started inside never see SIGINT and SIGHUP.
 
-    A terminal sends these signals to all processes: each would print a traceback, or end before the command ends it.
+    A terminal sends these signals to all processes: each process would print a traceback, or end before the command
+    ends it.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
@@ -167,7 +169,7 @@ def _without_terminal_signals() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """Set up a process for trials: one thread, and an end with the command, even a killed command."""
+    """Set up a process for trials: it has one thread, and ends with the command, even if the command is killed."""
     stopped, stopping = os.pipe()
     threading.Thread(target=_end_in_time, args=(stopped,), daemon=True).start()
     signal.signal(signal.SIGTERM, partial(_stop, stopping))
@@ -178,7 +180,7 @@ def _begin() -> None:
 
 
 def _end_in_time(stopped: int) -> None:
-    """End this process with the command, or soon after the pipe `stopped` reports a stop."""
+    """End this process when the command ends, or soon after the pipe `stopped` reports a stop."""
     parent = parent_process()
     assert parent is not None, "runs in a process of the pool"
     if parent.sentinel not in wait([parent.sentinel, stopped]):

@@ -97,10 +97,10 @@ def _windows(losses: list[float]) -> tuple[float, ...]:
 
 
 def row_of(outcomes: Found, task: str, shots: int, way: Way, reference: Way | None = None) -> dict[str, Any]:
-    """Columns of a case: accuracy before and after, loss, and comparison of the curve with another way's.
+    """Columns of a case: accuracy before and after, loss, and a comparison of its loss curve with another way's curve.
 
-    ``curve inside %`` is the share of points of the mean curve that lie between the least and the largest of the other
-    way's seeds.
+    ``curve inside %`` is the share of points of the mean curve that lie between the smallest and the largest value over
+    the other way's seeds.
     """
     case_outcomes = [outcome for key, outcome in outcomes.items() if key[:3] == (task, shots, way)]
     after = mean_and_deviation(outcome.after for outcome in case_outcomes)
@@ -121,7 +121,7 @@ def row_of(outcomes: Found, task: str, shots: int, way: Way, reference: Way | No
 
 
 def curves_of(outcomes: Found, name: dict[Way, str]) -> dict[str, dict[str, list[float]]]:
-    """Mean curves over seeds, by task with shots, and by way; without collapsed trials."""
+    """Mean loss curves over seeds, by task with shots, then by way; collapsed trials are left out."""
     groups: dict[tuple[str, str], list[tuple[float, ...]]] = {}
     for (task, shots, way, _), outcome in outcomes.items():
         if not outcome.collapsed:
@@ -146,7 +146,8 @@ def compared(
     reference: Way | None = None,
     paper: Callable[[str, int, Way], dict[str, Any]] = lambda *_: {},
 ) -> Rows:
-    """``rows`` and ``curves`` of ways by their names in `column`, on the given tasks or else on `tasks`.
+    """``rows`` and ``curves`` of several ways on the tasks of the options, by default on `tasks`. `column` has the
+    ways' names.
 
     `paper` gives the paper's columns of a task, number of shots and way; for `reference` see `row_of`.
     """

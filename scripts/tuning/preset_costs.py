@@ -1,4 +1,4 @@
-"""Time and bytes of a transformer's step on all presets of program-running cores, or the reason why it does not run."""
+"""Time and bytes of a transformer's step on all presets of program-running cores, or why a preset cannot run it."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def preset_fits(transformer: IntegerTransformer) -> list[TransformerFit]:
 def preset_costs(transformer: IntegerTransformer, lengths: tuple[int, ...], first: int = 0) -> list[dict[str, Any]]:
     """Cost of a step on each preset, for a transformer's shapes and formats and the tokens of each sentence.
 
-    ``core``, ``preset``, ``array``, ``refusal``; without a refusal the figures of `step_figures` too, what is tuned,
-    bytes of parameters in DRAM, ``dsps``, ``longest_sentence``, and fit, needs and lacks on boards. For `first` see
-    `StepCost`.
+    Keys are ``core``, ``preset``, ``array``, ``refusal``; without a refusal also the figures of `step_figures`, the
+    tuned part, bytes of parameters in DRAM, ``dsps``, ``longest_sentence``, and for boards fit, needs and lacks. For
+    `first` see `StepCost`.
     """
     return [_described(fit, transformer, lengths, first) for fit in preset_fits(transformer)]
 
@@ -35,11 +35,11 @@ def preset_costs(transformer: IntegerTransformer, lengths: tuple[int, ...], firs
 def measured_step(
     preset: str, transformer: IntegerTransformer, lengths: tuple[int, ...], stage: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Cycles of a step on the compiled RTL of a preset, by operation, with the cost model's.
+    """Cycles of a step on the compiled RTL of a preset, by operation, next to the cost model's cycles.
 
-    ``core``, ``preset``, ``cycles``, ``model`` and ``operations``, each with ``name``, ``kind``, ``bound``, ``cycles``
-    and ``model``; the last has the cycles outside all operations. `stage` is called with the name of each part of the
-    work.
+    Keys are ``core``, ``preset``, ``cycles``, ``model`` (cycles of the cost model) and ``operations``. Each operation
+    has ``name``, ``kind``, ``bound``, ``cycles`` and ``model``; the last entry has the cycles outside all operations.
+    `stage` is called with the name of each part of the work.
 
     Raises
     ------

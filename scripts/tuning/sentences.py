@@ -1,4 +1,4 @@
-"""`fabtune tune` on text in the hardware's integers: the job from the options, and lines on its base."""
+"""`fabtune tune` on text in the hardware's integers: the job from the options, and lines on the frozen base."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def refuse_in_floats(settings: ZoSettings) -> None:
 
 
 def selection_of(options: Mapping[str, Any], settings: ZoSettings) -> Selection:
-    """Choice of the tuned tensors.
+    """Choice of the tuned tensors from the options.
 
     Raises
     ------
@@ -72,8 +72,8 @@ def selection_of(options: Mapping[str, Any], settings: ZoSettings) -> Selection:
 def worded(path: Path, task: TextTask, prompt: str | None, sparse: bool) -> SentenceModel:
     """Model of `read_model` with a head of label words or of prompts.
 
-    `prompt` is "label-words" or "sentences"; by default label words if model and task have them. `sparse` tuning needs
-    prompts: the gradients of a classifier by prompts choose the sensitive weights.
+    `prompt` is "label-words" or "sentences"; by default label words, if model and task have them. `sparse` tuning needs
+    prompts, as gradients of a classifier by prompts choose the sensitive weights.
 
     Raises
     ------
@@ -127,7 +127,7 @@ def sentence_job(
 
 
 def lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Lines on the distance of the frozen base from the floats, the cached work, and clipped or cut inputs."""
+    """Lines on how far the frozen base is from the floats, on cached work, and on clipped or cut inputs."""
     errors = result["errors"]
     worst = max(errors, key=errors.__getitem__)
     yield (

@@ -1,4 +1,4 @@
-"""Cost of a transformer's zeroth-order step: time on cores' presets and on other arrays, and memory."""
+"""Cost of a transformer's zeroth-order step: memory, and time on the cores' presets and on other arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _FUNCTION_DSPS = 50
 
 
 def is_transformer(name: str) -> bool:
-    """True for a published or preset transformer, a GGUF file, or a folder that is no preset network."""
+    """True for the name of a published or preset transformer, a GGUF file, or a folder that is no preset network."""
     known = name in PUBLISHED or name in TRANSFORMERS or name.endswith(GGUF)
     return known or (name not in NETWORKS and Path(name).is_dir())
 
@@ -52,11 +52,11 @@ class TransformerCost:
     sentences, tokens : int
         Sentences of a step, and tokens of each; a model with a fixed number of tokens ignores the second.
     from_layer : int
-        First tuned layer; the layers before come from a cache.
+        First tuned layer; outputs of earlier layers come from a cache.
     arrays : tuple of str
-        Lanes x columns of further arrays, by the cost model alone.
+        Further arrays, as lanes x columns, which only the cost model computes.
     measure : str, optional
-        Preset whose compiled RTL also simulates the step.
+        Preset on whose compiled RTL the step is simulated too.
     """
 
     name: str
@@ -102,7 +102,7 @@ class TransformerCost:
 def shapes_workload(settings: Mapping[str, Any]) -> ShapesWorkload:
     """Workload of a sweep: a transformer by its shapes, and the sentences of a step.
 
-    Settings are ``network`` or ``model`` as of `fabtune cost`, ``sentences`` and ``tokens``.
+    Settings are ``network`` or ``model`` (as for `fabtune cost`), ``sentences`` and ``tokens``.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def shapes_workload(settings: Mapping[str, Any]) -> ShapesWorkload:
 
 
 def transformer_of(name: str) -> tuple[Transformer, int, int]:
-    """Network of a model, parameters of its embeddings, and tokens of a sample, 0 for any number.
+    """Network of a model, number of parameters of its embeddings, and tokens of a sample (0: any number).
 
     Language models get a head of two classes.
     """
@@ -154,7 +154,7 @@ def _time(cost: StepCost) -> dict[str, Any]:
 
 
 def _per_hour(cost: StepCost, board: Board, seconds: float) -> int | None:
-    """Steps per hour; None if the board has too few DSP slices, or too little memory for the buffers."""
+    """Steps per hour on a board; None if it has too few DSP slices, or too little memory for the buffers."""
     size, has = cost.size, board.resources
     dsps = size.multipliers + 2 * size.lanes - 1 + _FUNCTION_DSPS
     words = (24 * size.lanes, size.rows), (27 * size.columns, size.wide_rows)
@@ -166,7 +166,7 @@ def _per_hour(cost: StepCost, board: Board, seconds: float) -> int | None:
 
 
 def _kinds(cost: StepCost) -> dict[str, dict[str, Any]]:
-    """Cycles, products and stream bytes by kind of operation, with cycles by bound; ``outside`` is the remainder."""
+    """Cycles, products and stream bytes by kind of operation; cycles also by bound. ``outside`` is the remainder."""
     kinds: dict[str, dict[str, Any]] = {"outside": {"cycles": cost.outside, "products": 0, "bytes": 0, "bounds": {}}}
     for operation in cost.operations:
         kind = kinds.setdefault(
@@ -183,7 +183,7 @@ def _kinds(cost: StepCost) -> dict[str, dict[str, Any]]:
 
 
 def _memory(cost: StepCost, floats: FloatBytes, embeddings: int) -> dict[str, dict[str, int]]:
-    """Bytes in DRAM and on the chip, with those of MeZO and back-propagation in floats."""
+    """Bytes in DRAM and on the chip; for comparison, bytes of MeZO and of back-propagation in floats."""
     core = asdict(cost.bytes) | {"embeddings": 2 * embeddings}
     return {
         "streaming core": core | {"sum": sum(core.values())},

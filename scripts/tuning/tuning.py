@@ -41,7 +41,7 @@ class Tuning(ABC):
     Parameters
     ----------
     options : mapping
-        Options of the command by name; None where the default depends on the network or the data.
+        Options of the command by name; None if the default depends on the network or the data.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Tuning(ABC):
     held_out : array of int, optional
         Labels of the held-out samples of a network of layers.
     advice : sequence of str
-        Advice on samples and parameters outside the hardware's formats.
+        Lines of advice on samples and parameters outside the hardware's formats.
     run_start : mapping of str to str
         Metadata of the run's start, for the file of a network of layers.
     job : AdapterTuning, FineTuning or IntegerTuning
@@ -86,12 +86,12 @@ class Tuning(ABC):
 
     @classmethod
     def without_effect(cls, options: Mapping[str, Any]) -> Iterator[tuple[list[str], str]]:
-        """Options without effect: their names, and the option or value that makes them so."""
+        """Options without effect: their names, and the option or value that disables them."""
         yield from ()
 
     @property
     def outputs(self) -> list[Path | None]:
-        """Files to write; None for the file in the folder of a new run."""
+        """Files that the run writes; None stands for the file in the folder of a new run."""
         return [self.options["output"]]
 
     @property
@@ -129,7 +129,7 @@ class Tuning(ABC):
     @property
     @abstractmethod
     def remedy(self) -> str:
-        """Advice if the loss is worse than guessing."""
+        """Advice for a loss that is worse than guessing."""
 
     @abstractmethod
     def draw(self, path: Path) -> None:

@@ -58,7 +58,7 @@ def pezo_core(options: Options) -> Rows:
     options.announce(f"{len(specs)} cores to estimate and {simulations} to simulate, {TIMES[chosen]}; each is kept")
     one_by_one = replace(options, processes=1)
     estimates = kept_trials(_estimates, {name: (spec,) for name, spec in specs.items()}, one_by_one, "cores estimated")
-    # the forms of Gaussian generators differ only in logic between registers
+    # Gaussian generators of different forms differ only in the logic between registers
     simulated = {name: _with_form(spec, "sum", *FORMS) for name, spec in specs.items()}
     cycles = kept_trials(_cycles, {spec: (spec,) for spec in simulated.values()}, one_by_one, "cores simulated")
     rows = []
@@ -93,7 +93,7 @@ def pezo_core(options: Options) -> Rows:
 
 
 def _with_form(spec: ZotrainSpec, form: Literal["tree", "sum"], *forms: str) -> ZotrainSpec:
-    """The core with one form of Gaussian generator in place of several."""
+    """The core with this form of Gaussian generator, if it has one of `forms`."""
     return replace(spec, gaussian=form) if spec.gaussian in forms else spec
 
 
