@@ -55,9 +55,7 @@ class ProcessorClock:
         return tuple(sorted(rate for rate in rates if self.slowest <= rate <= self.fastest))
 
     def rate(self, mhz: float) -> float:
-        """Offered rate that differs from ``mhz`` by at most `MEANT`; without such a rate a `UserError` names the
-        neighbours.
-        """
+        """Offered rate at most `MEANT` from ``mhz``; if there is none, a `UserError` names the neighbouring rates."""
         if matches := [rate for rate in self.rates if abs(rate - mhz) <= MEANT]:
             return matches[0]
         neighbours = [rate for rate in self.rates if rate < mhz][-1:] + [rate for rate in self.rates if rate > mhz][:1]

@@ -144,9 +144,7 @@ def _stopped_by_signals() -> Iterator[None]:
 
 
 def _lacks_memory(error: BaseException | None) -> bool:
-    """Whether memory ran out: libraries that cannot load or start for this reason raise other exceptions than
-    `MemoryError`.
-    """
+    """Whether memory ran out: libraries then fail to load or start with other exceptions than `MemoryError`."""
     signs = "failed to map segment", "allocate memory", "bad_alloc", "can't start new thread"
     return error is not None and (
         isinstance(error, MemoryError)

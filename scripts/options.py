@@ -129,7 +129,7 @@ def together(*options: Decorator) -> Decorator:
 
 
 def given(names: Iterable[str]) -> str | None:
-    """First option of ``names`` (parameter names) that the user gave, as on the command line: ``--data-dir``; or None."""
+    """First option of ``names`` (parameter names) that the user gave, as written: ``--data-dir``; else None."""
     context = click.get_current_context()
     for name in names:
         if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:

@@ -189,9 +189,7 @@ def _advice(stages: Sequence[dict[str, Any]], of_samples: str | None, cores: Seq
 
 
 def refusals(cores: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Reasons why presets refuse a network, presets with the same reason in one line, and why presets do not fit on
-    boards.
-    """
+    """Why presets refuse a network, presets with the same reason together, and why presets do not fit on boards."""
     for reason in dict.fromkeys(core["refusal"] for core in cores if core["refusal"]):
         names = [f"{core['core']} {core['preset']}" for core in cores if core["refusal"] == reason]
         yield f"not on {'any core' if len(names) == len(cores) else ', '.join(names)}: {reason}"

@@ -146,8 +146,7 @@ def compared(
     reference: Way | None = None,
     paper: Callable[[str, int, Way], dict[str, Any]] = lambda *_: {},
 ) -> Rows:
-    """``rows`` and ``curves`` of several ways on the tasks of the options, by default on `tasks`. `column` has the
-    ways' names.
+    """``rows`` and ``curves`` of several ways on the options' tasks, by default `tasks`; `column` names the ways.
 
     `paper` gives the paper's columns of a task, number of shots and way; for `reference` see `row_of`.
     """

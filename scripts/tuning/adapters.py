@@ -79,9 +79,7 @@ class GradientTuning(Tuning):
 
     @property
     def figures(self) -> dict[str, Any]:
-        """``seconds`` (of the tuning alone), figures of the cache, clipped values, parameters, and each epoch's
-        validation.
-        """
+        """``seconds`` (of the tuning alone), cache figures, clipped values, parameters, and each epoch's validation."""
         result = self.result
         validations = [epoch.validation for epoch in result.epochs if epoch.validation]
         return {

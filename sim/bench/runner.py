@@ -106,8 +106,7 @@ class Bench:
         self._levels[self.plan["reset"]] = 1 - self.plan["reset_level"]
 
     async def interrupted(self, phase: dict[str, Any], times: int = 1) -> None:
-        """Run the beginning of a phase, and cancel it a random time after the start, or after the script step in
-        ``midway``.
+        """Run a phase, and cancel it a random time after the start, or after the start of script step ``midway``.
 
         The range of the time is in ``midway``; its upper end is multiplied by `times`.
         """

@@ -38,9 +38,7 @@ def threshold_parameters(network: Network, scale: int, rng: np.random.Generator)
 
 
 def _logits(scale: int, count: int, rng: np.random.Generator) -> Integers:
-    """Draw logits: the scale; both neighbours of the threshold nearest to an integer; one neighbour of each other
-    threshold.
-    """
+    """Draw logits: the scale, both integers around the threshold nearest to one, one integer next to each other."""
     products = scale * THRESHOLDS
     one = 1 << THRESHOLD_FRACTION
     nearest, *others = (products >> THRESHOLD_FRACTION)[np.minimum(products % one, -products % one).argsort()].tolist()
