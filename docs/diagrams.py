@@ -308,25 +308,57 @@ def roofline() -> str:
     return drawing(1010, 450, "Roofline of zostream: array, memory port, and networks", parts)
 
 
-def contract() -> list[str]:
-    """The three places that hold the same bits; the panel at the bottom."""
+def transformer_trainer() -> list[str]:
+    """The streaming core from memory to deltas; the panel below the other two."""
     return [
-        rectangle(16, 388, 1048, 128, PANEL),
-        text(32, 414, "One contract, bit by bit", 17, 700, anchor="start"),
-        box(32, 430, 248, 70, "golden", ["integer model in Python,", "float PyTorch beside it"], GREEN),
-        box(416, 430, 248, 70, "RTL", ["Amaranth to Verilog,", "in Verilator and Icarus"], BLUE),
-        box(800, 430, 248, 70, "board", ["captures of ZCU102, KV260", "or of any simulator"], GREY),
-        text(348, 468, "=", 34, 700),
-        text(348, 492, "fabtune verify", 13, colour=MUTED),
-        text(732, 468, "=", 34, 700),
-        text(732, 492, "fabtune compare", 13, colour=MUTED),
+        rectangle(16, 388, 1048, 190, PANEL),
+        text(32, 414, "Transformers: the zostream core", 17, 700, anchor="start"),
+        text(
+            32,
+            434,
+            "All weights by zeroth order, in 4 bits from DRAM; a program says the layers, so one bitstream runs all.",
+            13,
+            colour=MUTED,
+            anchor="start",
+        ),
+        rectangle(160, 446, 888, 116, PAPER, dashed=True),
+        text(174, 462, "in the fabric", 13, colour=MUTED, anchor="start"),
+        box(32, 468, 92, 76, "DRAM", ["program", "weights"], GREY),
+        box(176, 472, 152, 68, "Weights", ["NF4 + deltas +- eps z"], BLUE),
+        box(364, 472, 140, 68, "Array", ["both sides at once"], GREEN),
+        box(540, 472, 140, 68, "Functions", ["norm, softmax"], GREEN),
+        box(716, 472, 140, 68, "Loss difference", ["coefficient c"], AMBER),
+        box(892, 472, 140, 68, "Deltas", ["+ c z, 32 kB"], AMBER),
+        arrow((124, 506), (176, 506)),
+        arrow((328, 506), (364, 506)),
+        arrow((504, 506), (540, 506), both=True),
+        arrow((680, 506), (716, 506)),
+        arrow((856, 506), (892, 506)),
+        arrow((962, 540), (962, 552), (252, 552), (252, 540)),
+    ]
+
+
+def contract() -> list[str]:
+    """Golden and RTL, which hold the same bits, and the board, whose captures are compared; the panel at the bottom."""
+    return [
+        rectangle(16, 594, 1048, 128, PANEL),
+        text(32, 620, "One contract, bit by bit", 17, 700, anchor="start"),
+        box(32, 636, 248, 70, "golden", ["integer model in Python,", "float PyTorch beside it"], GREEN),
+        box(416, 636, 248, 70, "RTL", ["Amaranth to Verilog,", "in Verilator and Icarus"], BLUE),
+        box(800, 636, 248, 70, "board", ["ZCU102 or KV260:", "none has run yet"], GREY, dashed=True),
+        text(348, 674, "=", 34, 700),
+        text(348, 698, "fabtune verify", 13, colour=MUTED),
+        arrow((788, 666), (676, 666), dashed=True),
+        text(732, 656, "captures", 13, colour=MUTED),
+        text(732, 698, "fabtune compare", 13, colour=MUTED),
     ]
 
 
 def overview() -> str:
-    """Both trainers, and golden = RTL = board below them: the picture of the README."""
-    title = "fabtune: two trainers for the FPGA's fabric, and golden model = RTL = board"
-    return drawing(1080, 532, title, [*adapter_trainer(), *zeroth_trainer(), *contract()])
+    """The three cores, and golden = RTL below them: the picture of the README."""
+    title = "fabtune: three trainers for the FPGA's fabric; golden model = RTL, and a board's captures are compared"
+    panels = [*adapter_trainer(), *zeroth_trainer(), *transformer_trainer(), *contract()]
+    return drawing(1080, 738, title, panels)
 
 
 def packages() -> list[str]:
