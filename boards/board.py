@@ -137,7 +137,7 @@ def _percent(used: float, available: int) -> float | None:
 DEFAULT_MHZ = 187.5
 """Default clock of a core; reports give times at this clock."""
 MEANT = 0.05
-"""Tolerance in MHz of a user's rate: 214.3 means 1500/7. Less than half of any step between rates."""
+"""Tolerance in MHz of a user's rate: 214.3 means 1500/7. The tolerance is less than half of any step between rates."""
 IOPLL = ProcessorClock("IOPLL", 1500.0, (63, 63), slowest=20.0, fastest=300.0)
 """PLL in the presets of both boards; dividers of 6 bits (UG1085, PL0_REF_CTRL).
 
@@ -181,7 +181,7 @@ BOARDS: dict[str, Board] = {
 }
 """The supported boards, by name."""
 DEFAULT_BOARD = "zcu102"
-"""Default board of emitted Verilog and of estimates: by default both describe the same memories."""
+"""Default board of both emitted Verilog and estimates, so that both describe the same memories."""
 
 
 def board(name: str) -> Board:

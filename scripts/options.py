@@ -23,7 +23,7 @@ SEED = click.IntRange(0, (1 << 64) - 1)
 """Seeds that NumPy and PyTorch both take."""
 EPOCHS = click.IntRange(1, 10_000)
 STEPS = click.IntRange(1, 1_000_000)
-"""The sample order of all steps is drawn and stored before the first step."""
+"""Number of steps; limited, as the sample order of all steps is drawn and stored before the first step."""
 FILE = click.Path(path_type=Path, dir_okay=False)
 PATH = click.Path(path_type=Path)
 

@@ -100,7 +100,7 @@ def with_weights(network: Network | SampleTransformer, module: nn.Module, weight
 
 
 def check_samples(network: Network | SampleTransformer, task: Task) -> None:
-    """Refuse samples of another shape or class count than the network's, or not finite; a `UserError` names the task."""
+    """Refuse samples that are not finite or have another shape or class count; a `UserError` names the task."""
     for part in (task.pretrain, task.tune, task.test):
         if len(part):
             check_shape(network, part.shape, task.name)

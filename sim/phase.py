@@ -37,7 +37,7 @@ class Step:
 
 
 ANSWERING = ("write", "read", "get", "count")
-"""Kinds of steps that add a word to `HOST`: ``response`` and ``value``, 0 where not defined."""
+"""Kinds of steps that add a word to `HOST`: ``response`` and ``value``, 0 if undefined."""
 HOST = "host"
 """Name of the answers among a phase's expected words."""
 

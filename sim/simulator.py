@@ -74,7 +74,7 @@ _OF_OTHER_BENCHES = re.compile(
 )
 
 _OWN_SOURCE = source_digest(Path(__file__), Path(makefile.__file__))
-"""Part of the cache key: these files contain the build options."""
+"""Digest in the cache key: these files contain the build options."""
 
 
 @dataclass(frozen=True)

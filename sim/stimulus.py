@@ -13,7 +13,7 @@ from .phase import Phase
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
 ALL = 1 << 40
-"""More output words than any job has."""
+"""Number of output words that no job reaches."""
 
 
 def random_lengths(rng: np.random.Generator, words: int, longest: int) -> list[int]:

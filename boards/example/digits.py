@@ -29,7 +29,7 @@ DRIFT = "camera"
 SIDE = 8
 """Image size in pixels."""
 EPOCHS, BATCH, RATE = 10, 20, 0.1
-"""Pre-training."""
+"""Settings of the pre-training."""
 GAIN = 1.5
 """Scale of the random layers: smaller activations make classes hard to separate."""
 

@@ -17,9 +17,9 @@ from ...golden.nn.arithmetic.random_parameters import random_parameters, random_
 from .job import ExampleData
 
 MOST_MEMORY = 1 << 28
-"""Most bytes of a job's memory: more is seldom free in one piece on a board."""
+"""Largest memory of a job in bytes: more is seldom free in one piece on a board."""
 MOST_SAMPLES, MOST_CLASSES = 1 << 24, 1 << 8
-"""Largest numbers that an entry of an order list can have, of samples and of classes."""
+"""Largest numbers of samples and of classes that entries of an order list can address."""
 
 
 @dataclass(frozen=True, eq=False)

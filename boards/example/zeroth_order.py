@@ -23,7 +23,7 @@ from .job import Example, ExampleData
 from .task import correct
 
 INFERRED = 100
-"""Samples of an inference step."""
+"""Number of samples of an inference."""
 
 
 def zeroth_order_example(

@@ -26,11 +26,11 @@ from .clock import ClockWatch
 SECONDS = 600.0
 """Default time limit of a command in `Core.run`."""
 ALL_ONES = 0xFFFF_FFFF
-"""Word read from an address that nothing decodes."""
+"""Word that a read returns if nothing decodes the address."""
 PATTERNS = (0xA5A5_A5A5, 0x5A5A_5A5A, 0)
 """Words written to a register to test it."""
 RESET_POLLS = 10_000
-"""Default number of register reads in `Core.reset` before an error: 10 ms and more on a board."""
+"""Default number of register reads before `Core.reset` fails: they take at least 10 ms on a board."""
 
 
 class RegisterAccess(Protocol):

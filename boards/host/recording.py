@@ -12,7 +12,7 @@ from ...golden.axi.regions import Bytes
 from .driver import Buffer, Core, CoreError, Finished
 
 Setting = int | tuple[str, int]
-"""Value of a setting; of an address, the region and the byte offset in it."""
+"""Value of a setting; for an address, the region's name and the byte offset in the region."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,12 +40,11 @@ class CoreSweep(ABC, Generic[_Core, _Settings]):
     spec: ClassVar[type[CoreSpec]]
     """The core."""
     training: ClassVar[dict[str, type]]
-    """Types of the training settings; of a `TrainedSweep` in addition to ``method``, ``batch`` and ``rate``."""
+    """Types of the training settings; a `TrainedSweep` has ``method``, ``batch`` and ``rate`` in addition."""
     not_swept: ClassVar[dict[str, str]]
     """Settings of the core that a sweep refuses, with the reason."""
     generators: ClassVar[dict[str, str]] = {}
-    """Submodules of the core's generator that are swept alone and trained on the core's array: prefix of settings, by
-    block.
+    """Prefix of settings, by block: submodules of the core's generator, swept alone and trained on the core's array.
     """
 
     @abstractmethod

@@ -21,12 +21,12 @@ SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 XILINX = "http://www.xilinx.com"
 """Namespace of Vivado's extensions."""
 VENDOR, LIBRARY, VERSION = "fabtune", "cores", "1.0"
-"""With the top module's name these identify an IP in Vivado and PYNQ: ``fabtune:cores:CORE:1.0``."""
+"""Together with the top module's name these identify an IP in Vivado and PYNQ: ``fabtune:cores:CORE:1.0``."""
 FAMILIES = ("zynquplus",)
 """Device families of the IP: the family of both boards."""
 SYNTHESIS, SIMULATION = "xilinx_anylanguagesynthesis", "xilinx_anylanguagebehavioralsimulation"
 _BUS_RANGE = 4096
-"""Least bytes of an interface in the address map of a Zynq's block design."""
+"""Smallest address range, in bytes, of an interface in a Zynq's block design."""
 ACCESS: Mapping[Access, str] = {
     "R": "read-only",
     "W": "write-only",

@@ -29,7 +29,7 @@ _HIERARCHY = {
     "DSP Blocks": ("dsp", 1.0),
     "DSP48 Blocks": ("dsp", 1.0),
 }
-"""Resource of a column of ``report_utilization -hierarchical``, and the amount of a unit."""
+"""By column of ``report_utilization -hierarchical``: the resource, and how much of it one unit is."""
 # excludes Virtex UltraScale, xcvu
 _VERSAL = re.compile(r"x[aq]?[cq]?r?(v(?!u)|2v)")
 

@@ -23,7 +23,7 @@ METHOD = DEFAULT
 COLOURS = {METHOD: "tab:blue", "lora-last": "tab:green", "lora-all": "tab:grey"}
 """Methods of the demo, and the colours of their curves."""
 CORE = "tiny"
-"""Preset of the core: synthesis and compilation of the core take most of the demo's time."""
+"""Preset of the core; a small one, as the core's synthesis and compilation take most of the demo's time."""
 
 
 @dataclass(frozen=True)

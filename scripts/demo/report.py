@@ -28,7 +28,7 @@ from .zeroth import CORE, ZerothOrderRun, generators
 NAMES = {"pool": "pool", "otf8": "on the fly, 8 bit", "otf14": "on the fly, 14 bit"}
 CORES = ("zotrain", "instantft")
 CYCLES = 1 << 14
-"""Cycles of the plotted numbers."""
+"""Number of cycles whose numbers are plotted."""
 
 
 @dataclass(frozen=True)

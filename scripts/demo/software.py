@@ -32,7 +32,7 @@ from ..tables.options import Options, Rows
 from . import adapters, zeroth
 
 ROUNDS = 3
-"""Measurements; the fastest counts."""
+"""Number of measurements; the fastest counts."""
 A53_MHZ, A53_VECTOR_BITS = 1333, 128
 """Clock and vector width of the KV260's processor, a Cortex-A53."""
 VECTOR_BITS = {"DEFAULT": 128, "AVX2": 256, "AVX512": 512}

@@ -28,13 +28,13 @@ METHOD = "pezo-otf"
 CORE = "tiny"
 """Preset of the core."""
 STEPS_IN_RTL = 200
-"""First steps of the fine-tuning, run in the core: the simulator takes four seconds for 100."""
+"""Number of first steps that run in the core too: the simulator takes four seconds for 100 steps."""
 PASSES = 2
 """Forward passes of a sample in a step, one for each perturbation sign."""
 WATCH = 25
 """Steps between two points of the curve."""
 WORDS = 1000
-"""Numbers of each generator's bench."""
+"""Number of words in each generator's bench."""
 PRESETS = ("pool", "otf8", "otf14")
 """Presets of `PezoSpec` that are emitted, estimated and plotted."""
 VERIFIED = ("pool", "otf8")

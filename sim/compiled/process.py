@@ -16,7 +16,7 @@ from ...golden.errors import UserError
 from ...hw import processes
 
 _GRACE = 5.0
-"""Seconds until a process that has closed its output ends."""
+"""Seconds within which a process must end after it has closed its output."""
 
 
 class Simulator:

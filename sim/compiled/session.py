@@ -21,7 +21,7 @@ SMALLEST_MEMORY = 4096
 ALL_BYTES = 0b1111
 """Write strobes for a whole register."""
 _AW_ORDERS = ("any", "with_w", "behind_w")
-"""In the order of the harness's codes."""
+"""Values of `Dram.aw_order`; the index is the harness's code."""
 
 
 @dataclass(frozen=True)

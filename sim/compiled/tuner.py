@@ -33,7 +33,7 @@ DEFAULT_CORE = "small"
 CORE_ENGINES = ("rtl", "golden-core")
 """Engines of `fabtune tune` that run a job on a core after the integers."""
 HELD_OUT = 200
-"""Most held-out samples whose logits are compared at the end."""
+"""Largest number of held-out samples whose logits are compared at the end."""
 Stage = Callable[[str], None]
 """Called with the name of each step of a simulation as it begins."""
 

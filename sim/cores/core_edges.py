@@ -29,7 +29,7 @@ from .formal_memory_system import READER, WRITER, edges, idle
 _BUSY = next(item for item in SHELL if item.name == "status").field("busy").low
 """Status bit: a command is running."""
 _MOVING = ("RUN", "REST"), ("STOP", "DRAIN")
-"""States of the shell with outstanding bursts: a command runs, or traffic ends."""
+"""States of the shell in which bursts may be outstanding: a command runs, or traffic ends."""
 
 
 def shrink(core: Any, *inside: str) -> None:

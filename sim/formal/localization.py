@@ -13,7 +13,7 @@ from .abc import run_abc
 WHOLE, PART = "whole.aig", "model.aig"
 """Files of the whole and of the reduced model; `prover.prove_output` takes the latter."""
 _GRACE = 60
-"""Seconds for reading and writing, added to the search time."""
+"""Seconds for reading and writing, in addition to the search time."""
 
 
 def localize(folder: Path, cycles: int, seconds: int) -> bool:

@@ -24,13 +24,13 @@ from .counterexample import write_counterexample
 from .initial import FREE, mark_reset_less
 
 DEPTH = 8
-"""Steps of the induction, tried before reachability."""
+"""Steps of the induction, which is tried before reachability."""
 DEEP = 200
 """Depth in cycles of the search for a counterexample."""
 _CONE = ("strash", "scleanup")
 """Remove logic without influence on a rule."""
 _MERGE = ("scorr",)
-"""Merge registers proved equal by induction; sometimes nothing remains to prove."""
+"""Merge registers that induction proves equal; sometimes nothing remains to prove."""
 _MERGED = "merged.aig"
 _SHORT = {"pdr": 40, "pdr -t": 80}
 """Seconds of the first attempt with each invariant search."""

@@ -20,7 +20,7 @@ from ..formal.inside import enabled_by, parts_of, probe_of
 from .observed_batch import ObservedBatch
 
 _LATE = ("BACKWARD", "LEAVE", "COLUMNS", "SETTLE")
-"""States of the backward sequencer after all gradients of the hidden values are known."""
+"""States of the backward sequencer in which all gradients of the hidden values are known."""
 
 
 def logit_rules(checker: Checker, spec: AdapterSpec, batch: ObservedBatch) -> None:

@@ -13,11 +13,11 @@ from ..phase import Phase
 from ..stimulus import end_activations, near_tie_activations, random_activations, tie_activations
 
 _HALF = Q4_12.fraction - 1
-"""Bits below half a rounding step of a product with a Q4.12 number."""
+"""Number of bits below half a rounding step of a product with a Q4.12 number."""
 _TIE_RATE = 16
-"""Bit of the rate for which steps tie where gradients tie."""
+"""Bit number: at the rate 2**_TIE_RATE a gradient that ties makes a parameter step that ties."""
 _CANDIDATES = 64
-"""Candidate logits for each sample."""
+"""Number of candidate logits for each sample."""
 
 
 def random_batch(spec: AdapterSpec, rng: np.random.Generator, count: int) -> AdapterBatch:

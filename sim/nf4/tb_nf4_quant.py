@@ -15,7 +15,7 @@ from ..phase import Phase
 from ..stimulus import random_lengths, two_jobs
 
 _KINDS = 6
-"""Kinds of blocks with any word width; blocks of neighbours come last."""
+"""Number of kinds of blocks for any word width; with two values a word there is one more, neighbours."""
 
 
 def stimulus(spec: Nf4QuantSpec, rng: np.random.Generator, words: int) -> dict[str, Words]:

@@ -12,7 +12,7 @@ from ..phase import Phase
 from .tb_pezo import replays_and_loads
 
 OTHER_SEEDS = 4
-"""Number of seeds to load a state from."""
+"""Number of other seeds whose states are loaded."""
 
 
 def scenario(spec: GaussianArraySpec, rng: np.random.Generator, words: int) -> list[Phase]:

@@ -11,7 +11,7 @@ from ...golden.models.network import Network
 from ...golden.nn.arithmetic.forward import StageIntegers
 
 HALF = 1 << Q4_12.fraction - 1
-"""Half in Q4.12: with parameters that are multiples of it, every second sum lies half-way between two of Q8.16."""
+"""0.5 in Q4.12. If all parameters are multiples of it, every second sum lies half-way between two numbers of Q8.16."""
 
 
 def in_grains(frozen: Sequence[StageIntegers], grain: int) -> list[StageIntegers]:

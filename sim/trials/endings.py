@@ -14,7 +14,7 @@ from .contract import Ending, trials_of
 from .refusals import LIMIT, usual_settings
 
 _POLLS = 4
-"""Interrupts after which a command that has not ended hangs: a faulty core may raise them forever."""
+"""A command that has not ended after this number of interrupts hangs: a faulty core may raise them forever."""
 
 
 def ending_findings(program: Path, spec: CoreSpec, endings: Iterable[Ending], mutant: int = 0) -> list[str]:

@@ -20,9 +20,9 @@ from .register_words import register_findings
 TRIALS = 80
 """Number of fault-injecting buses."""
 RANDOM_JOBS = 64
-"""Number of jobs with random settings; they come late, for faults that only rare values show."""
+"""Number of jobs with random settings; these run late, for faults that only rare values show."""
 _SLACK = 10_000
-"""A faulty core hangs if a command exceeds twice the correct core's cycles by this number."""
+"""A command of a faulty core hangs if it takes this many cycles more than twice the correct core's."""
 
 
 @dataclass(frozen=True)

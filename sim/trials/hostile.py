@@ -27,9 +27,9 @@ from .contract import trials_of
 LIMIT = 50_000_000
 """Limit of a command in cycles."""
 _SAME_TIME = 2
-"""Cycles between two error responses within which the core may see either first."""
+"""If two error responses are at most this number of cycles apart, the core may see either first."""
 _SOON = 40
-"""Cycles from a command's start within which its settings are checked."""
+"""Number of cycles from a command's start in which the core checks the settings."""
 Adversity = Literal["none", "fault", "region", "reset", "soft reset"]
 
 

@@ -18,10 +18,10 @@ from ..compiled.session import ALL_BYTES, LARGEST_MEMORY, SMALLEST_MEMORY, Sessi
 from .contract import trials_of
 
 LIMIT = 100_000
-"""Limit of a command in cycles; all end at their first access to the memory, or before."""
+"""Limit of a command in cycles; every command ends at its first access to the memory, or before."""
 RANDOM_COMMANDS = 300
 _AT_ONCE = 100
-"""Commands of one run of the simulator, which stores 100,000 error responses."""
+"""Number of commands in one run of the simulator, which can store 100,000 error responses."""
 _WORD = 1 << 32
 _FIRST_ADDRESS = 0x0800_0000
 """Lowest address of a buffer; no other usual setting is as large."""

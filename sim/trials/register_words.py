@@ -12,7 +12,7 @@ from ...golden.cores.core import CoreSpec
 from ..compiled.session import ALL_BYTES, SMALLEST_MEMORY, Session
 
 _ROUNDS = 2
-"""Random words for each address; the inverted word follows each."""
+"""Number of random words for each address; each word is followed by its inverse."""
 
 
 def register_findings(program: Path, spec: CoreSpec, seed: int, mutant: int = 0) -> list[str]:

@@ -21,9 +21,9 @@ from ...example.task import ExampleTask, as_read, correct, only
 from ...selftest.played import PlayedSelfTest
 
 BATCH = 20
-"""Batch of the default rate, also on a core with a smaller batch."""
+"""Batch for which the default rate was chosen, even if the core's batch is smaller."""
 DRAWN = {"adapters": AdapterDefaults(10, 0.2), "layer": AdapterDefaults(10, 0.1), "biases": AdapterDefaults(10, 0.1)}
-"""Epochs and rate for a random network, by tuned parameters."""
+"""Epochs and rate for a random network, by the kind of tuned parameters."""
 PROGRAM = Path(__file__).with_name("example.c")
 """C source of the core's commands."""
 

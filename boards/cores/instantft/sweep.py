@@ -17,7 +17,7 @@ from ...sweep.design import Design, Workload, core_of
 from ...sweep.space import Point, Space
 
 SWEPT = {name: method for name, method in reversed(METHODS.items()) if method.skips and method.caches}
-"""Methods with an adapter beside each stage and a cache, in NF4 or Q8.16."""
+"""Methods with an adapter for each stage, and with a cache in NF4 or Q8.16."""
 BATCH = 20
 
 

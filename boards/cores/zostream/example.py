@@ -13,7 +13,7 @@ from ...example.zeroth_order import zeroth_order_example
 from .digits_transformer import DigitsTransformer
 
 STEPS, BATCH, RATE = 60, 20, 3e-5
-"""Few steps, as golden computes them in seconds; with more steps the accuracy rises further."""
+"""Few steps, so that golden needs only seconds; more steps would raise the accuracy further."""
 COUNTERS = ("saturations", "offsets_clipped", "coefficients_clipped", "steps_done")
 """Counters of the training that are compared."""
 PROGRAM = Path(__file__).with_name("example.c")

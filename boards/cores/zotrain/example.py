@@ -17,7 +17,7 @@ from ...example.task import ExampleTask, as_read, only
 from ...example.zeroth_order import zeroth_order_example
 
 DRAWN = {"digits": ZoDefaults(600, 20, 1e-3, 0), "lenet5-mnist": ZoDefaults(40, 20, 3e-4, 0)}
-"""Steps, batch and rate for a random network; few steps for the larger network, as golden computes them in a second."""
+"""Steps, batch and rate for a random network; few steps for the larger network, so that golden needs only a second."""
 PROGRAM = Path(__file__).with_name("example.c")
 """C source of the core's commands."""
 

@@ -37,7 +37,7 @@ FORMS = ("tree", "select", "sum")
 BATCH = 20
 PRESET = "small"
 TIMES = defaultdict(lambda: "some minutes each", small="most of an hour")
-"""Time of the table without seeds by preset, on two processor cores, mainly of Yosys."""
+"""Text on the time that the table without seeds takes, by preset, on two processor cores; most of it is Yosys."""
 
 _NETWORK = "digits"
 _RESOURCES = ("lut", "ff", "bram36", "uram", "dsp")

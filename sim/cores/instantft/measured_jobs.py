@@ -21,7 +21,7 @@ from ...compiled.roofline import CoreRoofline, Roofline, RooflineJob, Work
 from ..adapters_job import TuningJob
 
 RATE = 20_000
-"""Learning rate as in `golden.lora.adapters.rate_of`."""
+"""Learning rate of a sample, as from `golden.lora.adapters.rate_of`."""
 
 
 class TuningActivity(CoreActivity[InstantftSpec]):
@@ -54,7 +54,7 @@ ACTIVITY = TuningActivity()
 
 
 MORE = 3
-"""Epochs of the last job; the job before has one. All their samples are cached."""
+"""Number of epochs of the last job; the job before has one epoch. Both use cached samples only."""
 
 
 class TuningRoofline(CoreRoofline[InstantftSpec]):

@@ -20,7 +20,7 @@ RATE = 5243
 """Learning rate of a sample: 0.02 in 18 fraction bits."""
 EPOCHS, BATCH = 2, 4
 WORDS_PER_SAMPLE = 125
-"""Words of the bench's size for a sample."""
+"""Number of the bench's words for which a job gets one more sample."""
 
 
 def scenario(spec: InstantftSpec, rng: np.random.Generator, words: int) -> list[Phase]:

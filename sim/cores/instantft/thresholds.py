@@ -10,10 +10,10 @@ from ....golden.nf4.codec import THRESHOLD_FRACTION, THRESHOLDS
 from ....golden.nn.arithmetic.forward import StageIntegers
 
 _LOW_BITS = 4
-"""Bits of a logit below those of a bias."""
+"""Number of a logit's low bits that a bias does not reach."""
 _LARGEST = Q4_12.maximum << _LOW_BITS
 _HIDDEN = 1 << Q4_12.fraction - _LOW_BITS
-"""Bias of the stage before the last, in Q4.12: times the last place of a weight it is that of a logit."""
+"""Bias of the stage before the last, in Q4.12: its product with a weight of 1 unit is 1 unit of a logit."""
 
 
 def threshold_scales() -> list[int]:

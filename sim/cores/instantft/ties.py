@@ -12,22 +12,22 @@ from ....golden.nn.arithmetic.random_parameters import random_parameters
 
 _RATE_BITS = 16
 RATE = 1 << _RATE_BITS
-"""Learning rate of such a job."""
+"""Learning rate of the jobs with ties."""
 WINNER = 0
-"""Class with probability 1; the labels are others."""
+"""Class with probability 1; the labels are other classes."""
 _GRADIENT_BITS = PRODUCT_FRACTION - BATCH_GRADIENT.fraction
-"""Bits dropped from a gradient's sum."""
+"""Number of bits dropped from a gradient's sum."""
 _STEP_BITS = NOISE_BITS - _RATE_BITS
-"""Bits of a rounded gradient that an updated parameter drops; the bits below are 0 at this rate."""
+"""Number of bits of a rounded gradient that an updated parameter drops; lower bits are 0 at this rate."""
 _SUM = (1 << _GRADIENT_BITS - 1) + (1 << _GRADIENT_BITS + _STEP_BITS - 1)
-"""Sum that is rounded down, to even, and then is half a parameter's last place; one bit more is rounded up."""
+"""Sum that is rounded down, to even, and then is half a unit of a parameter; with one bit more it is rounded up."""
 _CONSTANT = (1 << _GRADIENT_BITS + _STEP_BITS) - _SUM
-"""Activation, in Q8.16, whose product with a gradient of -1 is that sum, up to multiples of a last place."""
+"""Activation, in Q8.16, whose product with a gradient of -1 is this sum, up to multiples of a parameter's unit."""
 _GRAIN = 1 << _STEP_BITS + 1
-"""Gradients that are multiples of it, less 1, have such products, too."""
+"""Gradients that are 1 less than a multiple of this have such products too."""
 _BIAS = Q8_16.fraction - Q4_12.fraction
 _LEAD = 15 << Q4_12.fraction - 1
-"""Bias of the winner, and with a minus that of the others: the exponential of their distance, 15, is 0."""
+"""Bias of the winner; all others have the negated bias. The distance is 15, whose exponential is 0."""
 
 
 def tie_parameters(network: Network, rng: np.random.Generator) -> list[StageIntegers]:

@@ -104,7 +104,8 @@ def _whole_samples(network: Network, byte_inputs: bool, samples: int, rng: np.ra
 
 
 _DOUBLE_TIES = 6
-"""Jobs with ties of gradients and of parameters: each shows a bit of one lane with probability about 1/2."""
+"""Number of jobs with ties of gradients and of parameters; a job shows a fault in one bit of a lane in about half of
+cases."""
 
 
 class TuningTrials(Trials[InstantftSpec, TuningVariation]):

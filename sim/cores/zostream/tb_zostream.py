@@ -23,7 +23,7 @@ CUT = 8
 SPLIT = Split(CUT, 1, 2)
 """Perturbations of the second network, which has a cut."""
 WORDS_PER_STEP = 400
-"""Words of the bench for each step."""
+"""Number of the bench's words for which a job gets one more step."""
 
 
 def scenario(spec: ZostreamSpec, rng: np.random.Generator, words: int) -> list[Phase]:

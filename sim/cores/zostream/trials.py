@@ -89,15 +89,15 @@ def short_stream(spec: ZostreamSpec, seed: int, variation: StreamVariation | Non
 
 
 LONG = 1 << 9
-"""Most steps of a short job; a step takes about 7,000 cycles with a perceptron."""
+"""Largest number of steps of a short job; a step takes about 7,000 cycles with a perceptron."""
 _PROGRAM = 0x0712_3450
-"""Address of the program: no other setting of a test is as large, nor within its size."""
+"""Address of the program. No other setting of a test lies within the program's size of this address, or above."""
 _TOKENS_AT, _FIRST_AT = 32, 64
-"""First indices of samples with a number of tokens at a limit, and of distant samples; 2**n - 1 is no such index."""
+"""Indices from which samples have a number of tokens at a limit, or lie far away; none of these indices is 2**n - 1."""
 _WIDE = 256
-"""Most values of a row in a short job."""
+"""Largest number of values of a row in a short job."""
 _HEAD = 16
-"""Beats between two samples with a number of tokens at a limit."""
+"""Distance in beats between two samples with a number of tokens at a limit."""
 
 
 class StreamTrials(Trials[ZostreamSpec, StreamVariation]):

@@ -21,7 +21,7 @@ from ..zeroth_order_job import TrainingJob, adopt_moves
 from .first_difference import first_difference
 
 HELD_OUT = 8
-"""Held-out samples for the logits: a pass of a large network takes seconds to minutes."""
+"""Number of held-out samples for the logits; few, as a pass of a large network takes seconds to minutes."""
 
 
 class ZostreamTuner(TransformerTuner):

@@ -20,9 +20,9 @@ from ...compiled.playing import HostJob
 from ..zeroth_order_job import TrainingJob
 
 BATCH = 16
-"""Default samples of a step."""
+"""Default number of samples of a step."""
 RATE, SHIFT = 40_000, 24
-"""Learning rate of the job: that of a `StepOrder`, with its shift."""
+"""Learning rate of the job's steps, as in `StepOrder`, and the shift of the settings."""
 
 
 class TrainingActivity(CoreActivity[ZotrainSpec]):

@@ -28,7 +28,7 @@ RATE = 2e-3
 BATCH = 4
 SAMPLES = 10
 WORDS_PER_STEP = 400
-"""Words of the bench's size for a step."""
+"""Number of the bench's words for which a job gets one more step."""
 
 
 def scenario(spec: ZotrainSpec, rng: np.random.Generator, words: int) -> list[Phase]:

@@ -93,13 +93,13 @@ def _with_rates(
 
 
 LONG = 1 << 13
-"""A job is long beyond this number of steps, of about 1,000 cycles each: half a minute in all."""
+"""Jobs with more steps are long: at about 1,000 cycles a step this number takes half a minute."""
 _DROPPED = 1 << (DELTA.fraction - Q4_12.fraction)
-"""Unit of an offset, in that of the deltas from which it is rounded."""
+"""Unit of an offset, in units of a delta; an offset is a rounded delta."""
 _SPLITS = ((16, 4), (13, 5), (5, 13), (16, 16))
 """Perturbations of both parts, some at their limits: only for the first pair all projected gradients are kept."""
 _NEAR_SCALARS = tuple(near + step for near in (LARGEST, 2 * LARGEST + 1) for step in range(-3, 4))
-"""Coefficients around those at which the common shift grows by one."""
+"""Coefficients around the limits at which the common shift grows by one."""
 
 
 class TrainingTrials(Trials[ZotrainSpec, TrainingVariation]):

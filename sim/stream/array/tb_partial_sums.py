@@ -15,7 +15,7 @@ from ...phase import Phase
 from ...stimulus import random_lengths, two_jobs
 
 APART = 3
-"""Least rows of a group for which a row never returns during its own write-back."""
+"""Smallest number of rows in a group such that no row returns during its own write-back."""
 
 
 def _terms(spec: PartialSumsSpec, rng: np.random.Generator, tiles: int, rows: int) -> Integers:

@@ -97,4 +97,4 @@ WRONG_OPERATIONS: dict[str, tuple[Kind, Changes]] = {
     "bias": (Kind.NORM, lambda one: {"bias_word": 9_999}),
     "last": (Kind.NORM, lambda one: {"last": 1}),
 }
-"""By name of the fault: kind of the encoder operation, and the fields then beyond a limit."""
+"""By name of the fault: the kind of the encoder's operation, and the fields that go beyond a limit."""

@@ -19,7 +19,7 @@ from ...formal.inside import parts_of
 
 SPEC = ActivationMemorySpec(lanes=4, columns=2, rows=2, wide_rows=2, row_tag=1, key_tag=1, operand_tag=1)
 ENTERS = SPEC.latency - 2
-"""Cycles from a read to the reader's queue."""
+"""Number of cycles from a read to the result's entry into the reader's queue."""
 
 
 def check(checker: Checker, spec: ActivationMemorySpec) -> None:

@@ -13,7 +13,7 @@ from ...formal.inside import probe_of
 
 SPEC = SampleLoaderSpec(lanes=16, columns=16, rows=16, wide_rows=8, sums=4)
 MOST = ROW
-"""Most features of a token in the proof."""
+"""Largest number of features of a token in the proof."""
 
 
 def check(checker: Checker, spec: SampleLoaderSpec) -> None:

@@ -13,7 +13,7 @@ from ...formal.inside import parts_of, probe_of
 
 SPEC = AttentionSequencerSpec(lanes=8, columns=4, exponentials=2, queries=2, keys=8, rows=16, wide_rows=2, sums=4)
 _GROUPS = 2
-"""Assumed maximum of column groups a head."""
+"""Largest number of column groups per head, an assumption."""
 
 
 def check(checker: Checker, spec: AttentionSequencerSpec) -> None:

@@ -15,7 +15,7 @@ from ...formal.inside import parts_of, probe_of
 SPEC = AttentionSoftmaxSpec(columns=2, lanes=2, exponentials=1, queries=2, keys=4)
 CUT = ("multipliers", "memories")
 _REPEATS = 2
-"""Assumed maximum of repeats an operation."""
+"""Largest number of repeats per operation, an assumption."""
 
 
 def check(checker: Checker, spec: AttentionSoftmaxSpec) -> None:

@@ -14,7 +14,7 @@ from ...formal.inside import parts_of, probe_of
 SPEC = TileStreamSpec(lanes=8, columns=4, depth=4, correction_depth=4, burst=2, address=16)
 CUT = ("memories",)
 _MOST = 3
-"""Assumed maximum of a tensor's beats and of a list's weights; the block's counter is generic."""
+"""Assumed largest number of a tensor's beats and of a list's weights; the block's counters work for any number."""
 
 
 def check(checker: Checker, spec: TileStreamSpec) -> None:

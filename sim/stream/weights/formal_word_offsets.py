@@ -18,7 +18,7 @@ SPEC = WordOffsetsSpec(
 )
 CUT = ("multipliers", "memories")
 _MOST = 3
-"""Assumed maximum of a command's rows or words; the block's counter is generic."""
+"""Assumed largest number of a command's rows or words; the block's counter works for any number."""
 
 
 def check(checker: Checker, spec: WordOffsetsSpec) -> None:

@@ -24,7 +24,7 @@ _ANY = (
     OffsetCommand.LOAD,
 )
 _WALK_ROWS = 48
-"""Row count up to which whole-table commands are as frequent as offsets; longer ones are rarer."""
+"""Up to this number of rows, commands on a whole table are as frequent as offsets; on longer tables they are rarer."""
 
 
 @dataclass
