@@ -61,7 +61,7 @@ class Norm:
 
     @cached_property
     def least(self) -> int:
-        """Epsilon as a sum of squares, in units of the inputs' squares; at least 1, so zero rows have an inverse."""
+        """Epsilon as a sum of squares, in units of a squared input; at least 1, so rows of zeros have an inverse."""
         return max(1, round(self.features * self.eps * 2.0 ** (2 * self.form.fraction)))
 
     @cached_property
@@ -121,10 +121,10 @@ class NormConstants:
         """Octave and mantissa of the exact sum of squares about the mean plus `least`, at most 65 bits."""
         squares = rows * rows
         if self.features <= _FEATURES_OF_62_BITS:
-            # single terms may exceed 63 bits, their total does not
+            # terms may exceed 63 bits, but their total does not
             about = squares.sum(axis=1, keepdims=True) - 2 * mean * sums + self.features * mean * mean
             return normalised(about + self.least)
-        # integers without bounds: the hardware's accumulator in two halves
+        # unbounded integers; the sum of squares has two halves, as in the hardware
         high, low = ((half.sum(axis=1, keepdims=True)).astype(object) for half in (squares >> 32, squares & 0xFFFFFFFF))
         mean, sums = mean.astype(object), sums.astype(object)
         total = (high << 32) + low - 2 * mean * sums + self.features * mean * mean + self.least

@@ -14,7 +14,7 @@ from .functions import SegmentTable
 
 
 class Narrowest(NamedTuple):
-    """Narrowest integer for a set of values: bits, and sign."""
+    """Narrowest integer for a set of values: number of bits, and whether it is signed."""
 
     bits: int
     signed: bool
@@ -51,7 +51,7 @@ class FunctionMemory:
 
     @property
     def aligned(self) -> int:
-        """Fraction bits that a constant lacks against the exact sum."""
+        """Number of fraction bits that a constant lacks against the exact sum."""
         return self.functions[0].fraction - self.functions[0].constant.fraction
 
     @property
@@ -61,7 +61,7 @@ class FunctionMemory:
 
     @cached_property
     def columns(self) -> tuple[Integers, Integers]:
-        """Constants, rounding offset of half a last place included, and slopes, in memory order."""
+        """Constants plus half a last place for rounding, and slopes, in memory order."""
         order = sorted(range(len(self.functions)), key=self.firsts.__getitem__)
         constants, slopes = zip(*(self.functions[number].coefficients for number in order), strict=True)
         return np.concatenate(constants) + (1 << (self.drop - 1 - self.aligned)), np.concatenate(slopes)
@@ -84,7 +84,7 @@ class FunctionMemory:
 
     @cached_property
     def saturates(self) -> bool:
-        """True if a value exceeds the result's format; the extremes of a line are its ends."""
+        """True if a value exceeds the result's format; only the ends of each line are examined."""
         first = self.functions[0]
         begins, slopes = self.columns[0] << self.aligned, self.columns[1]
         ends = begins + slopes * ((1 << first.segment_bits) - 1)

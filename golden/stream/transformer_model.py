@@ -1,4 +1,4 @@
-"""Transformer as a zeroth-order job's model: frozen parameters, and offsets of the tuned parameters in words."""
+"""Transformer as the model of a zeroth-order job: frozen parameters, and offsets of the tuned ones in words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def everything(name: TensorName) -> bool:
 class TransformerModel:
     """Transformer, or a part of it, with frozen parameters, see `golden.zo.model.PerturbedModel`.
 
-    Each part has its own words and table of deltas. Values at the cut are a row for each token, masked after a
+    Each part has its own words and table of deltas. At the cut the values have a row for each token, masked after a
     sentence's end, or a row for each sentence.
 
     Parameters
@@ -48,9 +48,9 @@ class TransformerModel:
     first : int
         First operation of the part.
     last : int, optional
-        End of the part's operations, by default the network's.
+        First operation after the part, by default the end of the network.
     first_row : int
-        First row of deltas among the whole model's.
+        Number of the part's first row of deltas in the whole model.
     """
 
     transformer: IntegerTransformer
@@ -99,7 +99,7 @@ class TransformerModel:
 
     @property
     def offset_format(self) -> Format:
-        """Format of the offsets: the deltas' own, as each tensor rounds them."""
+        """Format of the offsets: the format of the deltas, because each tensor rounds to its own format."""
         return DELTA
 
     def parts(self, cut: int) -> tuple[TransformerModel, ...]:

@@ -1,4 +1,4 @@
-"""Words of a transformer's parameters, a cycle of the perturbation each, in order of use.
+"""Words of a transformer's parameters in order of use; a word's perturbation takes a cycle of the generator.
 
 A word is a tile of the array, or the sensitive weights dequantised in a cycle.
 """
@@ -100,7 +100,7 @@ class TensorWords:
 
 
 def sensitive_word(columns: int) -> int:
-    """Values of a word of sensitive weights: two lanes of a tile, as many as a beat of codes and the dequantisers.
+    """Values of a word of sensitive weights: two lanes of a tile, as many as are dequantised in a cycle.
 
     A tile's word would be much wider than the generator's numbers of a cycle: few weights would share even fewer
     numbers.

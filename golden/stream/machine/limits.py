@@ -91,10 +91,10 @@ class LimitCheck(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """Numbers that hold for all instructions of a program.
+    """Numbers of a program that its checks need for every instruction.
 
-    `capacity` is the tokens of all sides in the buffers at once. `words` are the perturbation words of the whole
-    network or its first part, `behind` of the part after a cut. `beats` include the tables.
+    `capacity` is the number of tokens of all sides in the buffers at once. `words` counts the perturbation words of the
+    whole network, or of the part before a cut; `behind` counts them after the cut. `beats` includes the tables.
     """
 
     capacity: Any
@@ -106,10 +106,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Derived:
-    """Products of an instruction's fields that several checks read, and a remainder.
+    """Numbers computed from an instruction's fields, for several checks.
 
-    `keys` are the features of all key heads, `records` and `tiles` a matrix's, `table_tiles` a table of positions'.
-    `remainder` is the heads modulo the key heads.
+    `keys` counts the features of all key heads, `records` and `tiles` count a matrix's records and tiles, `table_tiles`
+    the tiles of a table of positions. `remainder` is the number of heads modulo the number of key heads.
     """
 
     keys: Any
@@ -154,7 +154,7 @@ class Limits:
     choose : callable
         Multiplexer: condition, value if true, value if false.
     hold : callable
-        Passes a term used by later terms; a register in the RTL.
+        Returns a term for use by later terms; in the RTL through a register.
     features : int
         Largest number of values of a bias, a row of positions, and a norm.
     """
@@ -256,8 +256,8 @@ class Limits:
         wrong = (op.heads == 0) | (op.key_heads == 0) | (derived.remainder != 0)
         yield LimitCheck(Reason.HEADS, heads, attention & wrong)
         yield LimitCheck(Reason.HEADS, heads, attention, 0, op.heads, op.width, op.inputs, equal=True)
-        # a tile of values is one head's alone
-        # with shared key heads, a row of queries meets keys at the same position of a row
+        # a tile of values belongs to a single head
+        # with shared key heads, a head's queries and keys must have the same position in their rows
         for applies, kind, size in (
             (attention, "heads", self.size.columns),
             (attention & (op.heads != op.key_heads), "heads that share keys", self.size.lanes),
@@ -283,13 +283,13 @@ class Limits:
         return _Rows(wide, first, self.hold(first + count))
 
     def _buffers(self, op: Any, derived: Derived) -> Iterator[LimitCheck]:
-        """Refuse rows outside the memories, and results over rows still being read."""
+        """Refuse rows outside the memories, and results that overwrite rows still to be read."""
         result = self._rows(op.destination, op.outputs)
         attention, two = op.kind == Kind.ATTENTION, (op.kind == Kind.GATE) | (op.kind == Kind.ADD)
         linear = op.kind == Kind.LINEAR
         yield from self._narrow(op)
         joined = (op.join == Join.ADD) | (op.join == Join.GATE)
-        # condition of the read, features of each operand, condition that the result may overwrite the operand
+        # for each operand: whether it is read, its features, whether the result may overwrite it
         read = {
             "source": (op.kind != 0, op.inputs, op.kind != Kind.LINEAR),
             "second": (attention | two, self.choose(attention, derived.keys, op.inputs), two),
@@ -311,7 +311,7 @@ class Limits:
 
     @staticmethod
     def _narrow(op: Any) -> Iterator[LimitCheck]:
-        """Refuse operands of array, activations and gates, and contexts, in the wide memory; refuse sums outside it."""
+        """Refuse contexts and operands of array, activations and gates in the wide memory, and sums outside it."""
         linear, attention, gate = (op.kind == kind for kind in (Kind.LINEAR, Kind.ATTENTION, Kind.GATE))
         for name, applies in (
             ("source", linear | attention | gate | (op.kind == Kind.ACTIVATION)),

@@ -70,7 +70,7 @@ _JOINS: dict[type, Join] = {Residual: Join.ADD, Gate: Join.GATE}
 
 
 class ProgramError(UserError):
-    """A program that a core refuses, with `Reason` and the operation's number."""
+    """Refusal of a program by a core, with `Reason` and the operation's number."""
 
     def __init__(self, reason: Reason, text: str, number: int = 0) -> None:
         super().__init__(text)
@@ -90,13 +90,13 @@ class Program:
     inputs : int
         `RowAddress` of the inputs.
     words : int
-        Perturbation words; of a cut network the first part's, 0 if the first part is frozen.
+        Number of perturbation words; of a cut network, those of the first part: 0 if that part is frozen.
     stream_beats, beats : int
-        Beats of the weight stream, and of stream and tables.
+        Beats of the weight stream, and of stream and tables together.
     stream : bytes
         SHA-256 of the weight stream.
     behind : int
-        Perturbation words of the part after a cut.
+        Number of perturbation words after a cut.
     """
 
     size: CoreSize
@@ -237,7 +237,7 @@ def program_of(layout: StreamLayout, stream: bytes, tuned: Callable[[TensorName]
 
 
 def _words(layout: StreamLayout, tuned: Callable[[TensorName], bool]) -> tuple[int, dict[TensorName, int], int]:
-    """Words of the first part, first word of each tuned tensor in its part, and words of the part after a cut."""
+    """Number of words before a cut, first word of each tuned tensor in its part, number of words after a cut."""
     size, cut = layout.size, layout.cut
     whole = TransformerModel(
         layout.transformer, {}, tuned=tuned, sensitive=layout.sensitive, lanes=size.lanes, columns=size.columns
@@ -254,7 +254,7 @@ def _words(layout: StreamLayout, tuned: Callable[[TensorName], bool]) -> tuple[i
 
 
 def _check_rotations(network: Transformer) -> None:
-    """Refuse queries and keys with another reader: attention rotates them in place."""
+    """Refuse queries and keys that another operation also reads: attention rotates them in place."""
     for number, operation in enumerate(network.operations):
         if isinstance(operation, SelfAttention) and operation.rotary_base is not None:
             for name, turned in zip(("queries", "keys"), network.reads[number], strict=False):
@@ -292,7 +292,7 @@ class _Instructions:
         return Instruction(_KINDS[type(operation)], **values | self._tensors(step) | self._own(step))
 
     def _shift(self, value: int) -> int:
-        """Fraction bits missing from a value's base format."""
+        """Number of fraction bits that a value lacks against its base format."""
         form = Q8_16 if value == INPUTS else self.layout.transformer.formats[value]
         return _base(form).fraction - form.fraction
 

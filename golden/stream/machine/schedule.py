@@ -22,7 +22,7 @@ class FusedStep:
     """Operations fused to a single step.
 
     A linear layer may have an activation, and then a residual or gate, `joined`, with the outputs of operation `other`.
-    `reads` are the first operation's operands, -1 for the inputs.
+    `reads` are the operands of the first operation: numbers of operations, or -1 for the inputs.
     """
 
     number: int
@@ -56,7 +56,7 @@ class Allocation:
 
 @dataclass
 class _Buffer:
-    """Successive values in the same rows; first and last step that needs the rows."""
+    """Rows that hold one or more values in succession, and the first and last step that needs the rows."""
 
     wide: bool
     rows: int
@@ -65,7 +65,7 @@ class _Buffer:
     values: list[int]
 
     def beside(self, other: _Buffer) -> bool:
-        """True if both are needed at once in one memory."""
+        """True if the two buffers are needed at once in the same memory."""
         return self.wide == other.wide and self.begin <= other.end and other.begin <= self.end
 
 
@@ -124,14 +124,14 @@ class TransformerSchedule:
         return tuple(steps)
 
     def _only(self, readers: list[int], number: int, *kinds: type) -> int | None:
-        """Only reader, if of one of these kinds and on the same side of a cut as operation `number`; else None."""
+        """Only reader of operation `number`, if its kind is in `kinds` and no cut is between the two; else None."""
         operations = self.transformer.network.operations
         if len(readers) != 1 or not isinstance(operations[readers[0]], kinds) or number < self.cut <= readers[0]:
             return None
         return readers[0]
 
     def rows_of(self, value: int) -> tuple[bool, int]:
-        """Memory of a value, true for the wide memory, and its rows for a token of a side."""
+        """True for a value in the wide memory, and its number of rows for a token of a side."""
         network = self.transformer.network
         if value == INPUTS:
             readers = [

@@ -73,7 +73,7 @@ class ActivationMemorySpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a read to its result: address, memory, word, two of the queue."""
+        """Cycles from a read to its result: address, memory, word, and two for the queue."""
         return 5
 
     def streams(self) -> dict[str, Stream]:
@@ -120,9 +120,9 @@ class ActivationMemorySpec(Spec):
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
         """Results of all reads after all writes.
 
-        In the RTL a read sees the writes of earlier cycles only; words carry no cycles. The model agrees if every read
-        address was written before, for example in phases. Raises `UserError` if an address is outside a memory or never
-        written, or a value does not fit the narrow memory's 24 bits.
+        The model has no time. In the RTL a read sees only the writes of earlier cycles. Both agree if every read
+        follows the writes of its address, for example in phases. Raises `UserError` if an address is outside a memory
+        or never written, or a value does not fit the narrow memory's 24 bits.
         """
         contents = _Contents(self)
         contents.write(inputs["write"])
@@ -135,7 +135,7 @@ class ActivationMemorySpec(Spec):
 
     @property
     def narrow_memory(self) -> MemoryShape:
-        """Narrow memory: a memory for each part of a row, as parts are written separately."""
+        """Narrow memory: one memory for each part of a row, because parts are written separately."""
         width = self.columns * Q8_16.width
         return MemoryShape("activations", self.rows, width, count=self.layout.parts, ultra=True)
 
@@ -182,7 +182,7 @@ class _Contents:
         return values[address].reshape(len(address), values[0].size)
 
     def _places(self, words: Words) -> Iterator[tuple[bool, Integers, Integers, Integers]]:
-        """Words of each memory: flag `wide`, their indices, addresses and parts."""
+        """Words that address each memory: flag `wide`, then indices, addresses and parts of these words."""
         for wide in (False, True):
             where = np.flatnonzero(words["wide"][:, 0] == wide)
             address, part = words["address"][where, 0], words["part"][where, 0]

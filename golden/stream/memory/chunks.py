@@ -14,7 +14,7 @@ from ...fixed import Format
 
 
 class ValueAddress(NamedTuple):
-    """Memory of a value, and address of its first token's first chunk: first row of its `Buffer` times the stride."""
+    """Memory of a value, and address of its first token's first chunk: the `Buffer`'s first row times the stride."""
 
     wide: bool
     base: int
@@ -70,7 +70,7 @@ class ChunkLayout:
         return Format.up_to(max(1, self.parts - 1))
 
     def chunk(self, place: ValueAddress, group: int, row: int, stride: int) -> Chunk:
-        """Chunk of a row, sides included; `group` is the first feature divided by `columns`.
+        """Chunk of row `row` of all sides; `group` is the first feature divided by `columns`.
 
         `stride`, the distance between groups, is the tokens of all sides in the buffers.
         """

@@ -22,7 +22,7 @@ from .samples import ROW, token_beats, tokens_of
 
 WORD = Format(32, 0, signed=False)
 UNIT = 16
-"""Values of a group of whole beats, at least: a multiple of a chunk."""
+"""Smallest number of values in a group of whole beats; a group is a multiple of a chunk."""
 
 
 class Status(IntEnum):
@@ -51,7 +51,7 @@ class SampleLoaderSpec(Spec):
     wide_rows : int
         Rows of the wide memory, 2 to 1,048,576.
     sums : int
-        Rows of both sides, at most: a power of two from 4 to 1,024.
+        Maximum number of rows of both sides together: a power of two from 4 to 1,024.
     """
 
     name: ClassVar[str] = "sample_loader"
@@ -83,12 +83,12 @@ class SampleLoaderSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from an operation to its first beat at the earliest: settings, checks, their result."""
+        """Smallest number of cycles from an operation to its first beat: settings, checks, their result."""
         return 3
 
     @property
     def features(self) -> Format:
-        """Format of a number of features: as many as either memory can hold for two sides, or a sample's row."""
+        """Format of a number of features: up to what either memory can hold for two sides, or a sample's row."""
         most = max(self.rows * self.lanes, self.wide_rows * self.columns) // 2
         return Format.up_to(max(most, ROW))
 
@@ -165,7 +165,7 @@ class SampleLoaderSpec(Spec):
         return Status.CAPACITY if 2 * rows > min(stride, self.sums) else Status.LOADED
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Load operations until beats are missing."""
+        """Process operations until the beats run out."""
         data = np.ascontiguousarray(inputs["beats"]["data"], "<u4").view(np.uint8)
         operations, chunks, values, done = inputs["operation"], list[Chunk](), list[Integers](), list[int]()
         for number in range(len(operations["rows"])):

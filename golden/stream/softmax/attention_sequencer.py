@@ -1,8 +1,8 @@
 """`attention_sequencer`: order of attention on the shared array, from an instruction to reads, tiles, rows and writes.
 
-A block is up to `queries` queries of one head, sentence and side. First come its scores: keys are tiles, and queries
-pass. Its contexts follow the scores of the next block: values are tiles, and weights pass. So the softmax of a block
-overlaps the scores of the next.
+A block is up to `queries` queries of one head, sentence and side. For its scores, tiles hold keys, and queries pass.
+For its contexts, tiles hold values, and weights pass. A block's contexts follow the scores of the next block, so its
+softmax overlaps these scores.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AttentionOperation(NamedTuple):
     heads, key_heads, width, causal : int
         Fields of the instruction. A head's width is a multiple of the columns, and of the lanes if heads share keys.
     queries, keys, values, destination : int
-        Address of the first row of each value in the activation memory.
+        Address of the first row of each operand and of the result in the activation memory.
     stride : int
         Addresses from a group of features to the next.
     sentences : int
@@ -81,7 +81,7 @@ def attention_operation(instruction: Instruction, capacity: int, sentences: int)
 
 
 class Block(NamedTuple):
-    """A block of queries: first groups of features of its head and key head, first rows of its queries and sentence."""
+    """Block of queries: first feature groups of its head and key head, first rows of its queries and sentence."""
 
     query_group: int
     key_group: int
@@ -91,7 +91,7 @@ class Block(NamedTuple):
 
 
 class Sentence(NamedTuple):
-    """Rows of a sentence of one side; a word of `sentences`."""
+    """A sentence's rows of one side; a word of `sentences`."""
 
     first: int
     length: int
@@ -127,9 +127,9 @@ class AttentionSequencerSpec(Spec):
     exponentials : int
         Sums and contexts per word: a power of two, less than `lanes`, that divides `columns`.
     queries : int
-        Queries of a block, at most: a power of two from 2 to half of `sums`.
+        Maximum number of queries of a block: a power of two from 2 to half of `sums`.
     keys : int
-        Tokens of a sentence, at most: a power of two to 1,024, at least `lanes` and two groups of `columns`.
+        Maximum number of tokens of a sentence: a power of two to 1,024, at least `lanes` and two groups of `columns`.
     rows : int
         Rows of the activation memory, 2 to 2^20.
     wide_rows : int
@@ -179,12 +179,12 @@ class AttentionSequencerSpec(Spec):
 
     @cached_property
     def scale(self) -> ContextScaleSpec:
-        """Divider of the contexts, tagged as in `tag`."""
+        """Divider of the contexts; its tag is `tag`."""
         tag = self.layout.address.width + self.layout.part.width + 1
         return ContextScaleSpec(lanes=self.exponentials, queries=self.queries, keys=self.keys, tag=tag)
 
     def streams(self) -> dict[str, Stream]:
-        """Streams, longer than most: 12 ports to the memory, the array, the softmax and the division."""
+        """Streams: 12 ports to the memory, the array, the softmax and the division."""
         address, part = Field("address", self.layout.address), Field("part", self.layout.part)
         softmax, scale = self.softmax.streams(), self.scale.streams()
         count = Format.up_to(self.sums)
@@ -330,7 +330,7 @@ class AttentionSequencerSpec(Spec):
         return {name: _joined([part[name] for part in parts if name in part]) for name in names}
 
     def _scores(self, op: AttentionOperation, block: Block) -> dict[str, Words]:
-        """Commands of a block's scores, by group of keys, then by memory row of the head."""
+        """Commands of a block's scores: for each group of keys, each memory row of the head."""
         softmax, groups = block.softmax, block.softmax.repeats
         parts = self.layout.parts
         begin, end = block.key_group, block.key_group + groups
@@ -366,7 +366,7 @@ class AttentionSequencerSpec(Spec):
         }
 
     def _contexts(self, op: AttentionOperation, block: Block, final: bool) -> dict[str, Words]:
-        """Commands of a block's contexts, by group of the head's features, then by tile of values."""
+        """Commands of a block's contexts: for each group of the head's features, each tile of values."""
         softmax, words = block.softmax, self.columns // self.exponentials
         keys, order, scales = list[Words](), list[Words](), list[Words]()
         for group in range(softmax.repeats):
@@ -395,7 +395,7 @@ class AttentionSequencerSpec(Spec):
     def _loads(
         self, op: AttentionOperation, base: int, group: int, rows: Integers, turn: int, part: int, zero: Any
     ) -> Words:
-        """Reads of a tile's rows; after the last key they repeat it, as the padding is masked."""
+        """Reads of a tile's rows; reads beyond the last key repeat that key, as the mask hides the padding."""
         address = self.layout.chunk(ValueAddress(False, base), group, 0, op.stride).address + rows
         flags = {"turn": turn, "part": part}
         return {

@@ -1,7 +1,7 @@
 """`attention_softmax`: scores of a block of queries to rows of weights and reciprocals of their sums.
 
-Scores come by key group, as the array computes them; weights leave by key tile. Neither stream has the keys that a
-causal query cannot see. For the arithmetic see `attention`.
+The array computes scores by group of keys; weights leave by tile of keys. Both streams omit keys that a causal query
+cannot see. For the arithmetic see `attention`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ REPEATS = Format(12, 0, signed=False)
 
 
 class KeyTile(NamedTuple):
-    """A tile of keys: first key, and the block's first query that sees any of the keys, as all later queries do."""
+    """Tile of keys: its first key, and the first query of the block that sees any of its keys (later ones do, too)."""
 
     key: int
     query: int
@@ -79,7 +79,7 @@ class SoftmaxOperation:
             yield KeyTile(key, max(0, key - self.first) if self.causal else 0)
 
     def pairs(self, size: int) -> int:
-        """Number of pairs of a tile of `size` keys and a query that sees any of them."""
+        """Number of pairs of a tile of `size` keys and a query that sees at least one key of the tile."""
         return sum(self.queries - tile.query for tile in self.tiles(size))
 
 
@@ -96,9 +96,9 @@ class AttentionSoftmaxSpec(Spec):
     exponentials : int
         Scores and weights per cycle: a power of two from 1 to 16.
     queries : int
-        Queries of a block, at most: a power of two from 2 to 1,024.
+        Maximum number of queries of a block: a power of two from 2 to 1,024.
     keys : int
-        Keys of an operation, at most: a power of two to 1,024, at least `lanes` and two groups of `columns`.
+        Maximum number of keys of an operation: a power of two to 1,024, at least `lanes` and two groups of `columns`.
     """
 
     name: ClassVar[str] = "attention_softmax"
@@ -153,7 +153,7 @@ class AttentionSoftmaxSpec(Spec):
     def cycles(self, operations: list[SoftmaxOperation]) -> int:
         """Cycles from the first operation to the last output, without back-pressure.
 
-        A phase takes the next block after passing on the current block. Scores wait for a free bank.
+        A phase passes its block on before it takes the next. Scores wait for a free bank.
         """
         end = bank = other = free = idle = unread = 0
         for op in operations:

@@ -27,9 +27,9 @@ class ContextScaleSpec(Spec):
     lanes : int
         Sums a cycle, 1 to 64.
     queries : int
-        Queries of a block, at most: a power of two from 2 to 1,024.
+        Maximum number of queries of a block: a power of two from 2 to 1,024.
     keys : int
-        Keys of a block, at most: a power of two from 2 to 1,024.
+        Maximum number of keys of a block: a power of two from 2 to 1,024.
     tag : int
         Bits that pass through unchanged, 0 to 32.
     """
@@ -54,7 +54,7 @@ class ContextScaleSpec(Spec):
 
     @property
     def exponents(self) -> range:
-        """Exponents of reciprocals: the largest weight of a query is 1."""
+        """Range of the reciprocals' exponents: the largest weight of each query is 1."""
         return range(POWER.fraction, POWER.fraction + self.keys.bit_length())
 
     @property
@@ -68,9 +68,10 @@ class ContextScaleSpec(Spec):
         return -(-(len(self.halvings) - 1).bit_length() // 2) + 3 + 2 + 2 + 3
 
     def cycles(self, queries: list[int], words: list[int]) -> int:
-        """Cycles from the first reciprocal to the last context, without back-pressure; queries and words by block.
+        """Cycles from the first reciprocal to the last context, without back-pressure; counts are per block.
 
-        Reciprocals of a block arrive during the sums of the block before, one word of each per cycle.
+        A block's reciprocals arrive during the sums of the block before: each cycle one reciprocal and one word of
+        sums.
         """
         filled = end = before = free = 0
         for count, length in zip(queries, words, strict=True):

@@ -31,13 +31,14 @@ class ChunkUnitSpec(Spec):
     lanes : int
         Values of a row of the narrow memory, a power of two from 4 to 64.
     columns : int
-        Values of a chunk and of a row of the wide memory: a power of two from 4, the values of a word, to `lanes`.
+        Values of a chunk and of a row of the wide memory: a power of two from 4 (the values of a word) to `lanes`.
     rows : int
         Rows of the narrow memory, 2 to 2**20.
     wide_rows : int
         Rows of the wide memory, 2 to 2**20.
     sums : int
-        Rows of both sides, tokens or sentences, at most: a power of two from 4 to 1,024. A sentence has at most half.
+        Maximum number of rows of both sides together, tokens or sentences: a power of two from 4 to 1,024. A sentence
+        has at most half as many.
     """
 
     lanes: int = 32

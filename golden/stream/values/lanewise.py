@@ -33,7 +33,7 @@ class LanewiseSpec(Spec):
         tag_fields(self.tag)
 
     def ports(self, inputs: tuple[Field, ...], value: Format) -> dict[str, Stream]:
-        """Streams: `i` takes these fields, `o` gives a value and a clipping flag for each lane; both have the tag."""
+        """Streams: `i` has the given fields, `o` a value and a clipping flag for each lane; both have the tag."""
         tag = tag_fields(self.tag)
         return {
             "i": Stream("in", (*inputs, *tag)),

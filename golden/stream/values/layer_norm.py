@@ -1,4 +1,4 @@
-"""`layer_norm`: layer norm or RMS norm of rows; factors and biases of both sides stand in a memory.
+"""`layer_norm`: layer norm or RMS norm of rows; a memory holds the factors and biases of both sides.
 
 For the arithmetic see `norms.NormConstants`. A row is read once: it waits in a buffer while mean and inverse deviation
 are computed.
@@ -55,7 +55,7 @@ class LayerNormSpec(Spec):
     lanes : int
         Values a cycle: 4, 8 or 16. A word of parameters has 4 values.
     features : int
-        Features of a row, at most: `lanes` to 4,096. A normalised value of such a row is at most 64.
+        Maximum number of features of a row: `lanes` to 4,096. With 4,096 features a normalised value is at most 64.
     tag : int
         Bits that pass through with a row unchanged, 0 to 32.
     """
@@ -85,12 +85,12 @@ class LayerNormSpec(Spec):
 
     @property
     def buffered(self) -> int:
-        """Words of the row buffer: the outgoing row, and the input during the computation of an inverse."""
+        """Words of the row buffer: the outgoing row, and the words that arrive while an inverse is computed."""
         return 1 << (self.words + ROWS_UNDER_WAY - 1).bit_length()
 
     @property
     def statistics_latency(self) -> int:
-        """Cycles from a row's last word to its mean and inverse deviation: sums and a cycle per lane, then 34."""
+        """Cycles from a row's last word to its mean and inverse deviation: sums 4 and one per lane, then 34."""
         return self.lanes + 4 + 34
 
     @property
@@ -180,7 +180,7 @@ class LayerNormSpec(Spec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Whole rows of each operation with all its parameters."""
+        """Complete rows of each operation whose parameters are complete."""
         rows_in, parameters, first, read = inputs["i"], inputs["parameters"], 0, 0
         results = list[Words]()
         columns = inputs["operation"]

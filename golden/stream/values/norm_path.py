@@ -39,7 +39,7 @@ class NormPathSpec(ChunkUnitSpec):
     norm_lanes : int
         Values a cycle: 4, 8 or 16, a divisor of `columns`.
     features : int
-        Features of a row, at most: `norm_lanes` to 4,096.
+        Maximum number of features of a row: `norm_lanes` to 4,096.
     """
 
     name: ClassVar[str] = "norm_path"
@@ -100,7 +100,7 @@ class NormPathSpec(ChunkUnitSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Operations with all parameters and operands."""
+        """Operations whose parameters and operands are complete."""
         reads, writes = list[Chunk](), list[Chunk]()
         values, clipped = [np.zeros((0, self.columns), np.int64)], list[int]()
         supply = Supply(inputs)

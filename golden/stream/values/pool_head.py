@@ -56,7 +56,7 @@ class PoolHeadSpec(ChunkUnitSpec):
 
     @property
     def drops(self) -> range:
-        """Bits to round off a value's product with the inverse norm, by octave of the sum of squares."""
+        """For each octave of the sum of squares, the bits to round off a value's product with the inverse norm."""
         first = INVERSE.fraction - Q8_16.fraction
         return range(first + NEAR_OCTAVE, first + (self.squares - 1) // 2 + 1)
 
@@ -78,8 +78,8 @@ class PoolHeadSpec(ChunkUnitSpec):
     def cycles(self, inputs: dict[str, Words]) -> int:
         """Cycles from an idle block's first operation to the last word, without back-pressure.
 
-        A sentence's chunk takes a cycle per token and three more; a mean takes `AVERAGE_CYCLES` on top. Each pass of a
-        row takes a cycle per word, and its latency.
+        A sentence's chunk takes one cycle per token and three more, and for a mean `AVERAGE_CYCLES` more. Each pass of
+        a row takes a cycle per word, and its latency.
         """
         total, sentence = 0, 0
         for op in operations_of(inputs["operation"]):
@@ -119,7 +119,7 @@ class PoolHeadSpec(ChunkUnitSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Operations with all sentences and operands."""
+        """Operations whose sentences and operands are complete."""
         sentences, operands = inputs["sentences"], inputs["operands"]["value"]
         progress = _Found([], [], [], 0, 0)
         done = 0
@@ -136,7 +136,7 @@ class PoolHeadSpec(ChunkUnitSpec):
         return {name: {key: column[:words] for key, column in columns.items()} for name, columns in outputs.items()}
 
     def _pool(self, op: dict[str, int], sentences: Words, operands: Integers, progress: _Found) -> bool:
-        """Pool all sentences by group of features; false if input is missing."""
+        """Pool all sentences, one group of features after another; false if input is missing."""
         kind, layout = KINDS[op["kind"]], self.layout
         source, destination = self.place(op, "source"), self.place(op, "destination")
         used = self._there(op["features"])

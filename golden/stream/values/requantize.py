@@ -1,7 +1,7 @@
 """`requantize`: exact sums of a linear layer plus biases, rounded once to a format of activations.
 
-A sum has the fraction bits of values and weights together. Bias and result have 16 fraction bits, minus the shift;
-attention's keys and values have 12.
+A sum has as many fraction bits as a value and a weight together. Bias and result have 16 fraction bits (keys and values
+of attention 12), minus the shift.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class RequantizeSpec(LanewiseSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Result of each word; an unknown format number means the last format."""
+        """Result of each word; an unknown format number selects the last format."""
         fields = {name: column[:words] for name, column in inputs["i"].items()}
         form = np.minimum(fields["form"], len(FORMATS) - 1)
         least, most, fraction = (

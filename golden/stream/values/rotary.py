@@ -1,7 +1,7 @@
 """`rotary`: rotary positions of queries and keys, applied in place in the activation memory.
 
-For the arithmetic see `attention.rotated`. The table of rotations arrives once, a row per position, so the outer loop
-is over positions: for each position all its tokens, for each token all heads of queries, then of keys.
+For the arithmetic see `attention.rotated`. The table of rotations arrives only once, a row per position. So the loops
+go over positions, then tokens at the position, then heads: first of queries, then of keys.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RotarySpec(ChunkUnitSpec):
     Parameters
     ----------
     width : int
-        Features of a head, at most: a power of two from 8 and `columns` to 1,024.
+        Maximum number of features of a head: a power of two, at least 8 and `columns`, at most 1,024.
     """
 
     name: ClassVar[str] = "rotary"
@@ -115,7 +115,7 @@ class RotarySpec(ChunkUnitSpec):
         )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Operations with all sentences, rotations and operands."""
+        """Operations whose sentences, rotations and operands are complete."""
         turns = narrow(inputs["turns"]["plus"], ROTATION, ROTATION, overflow=Overflow.WRAP)
         operands = narrow(inputs["operands"]["value"], Q8_16, Q8_16, overflow=Overflow.WRAP)
         places, values, clipped = list[Chunk](), [np.zeros((0, self.columns), np.int64)], list[int]()
@@ -162,7 +162,7 @@ class RotarySpec(ChunkUnitSpec):
 
     @property
     def ring(self) -> int:
-        """Chunks of the buffer on each side of the multipliers: two of the widest heads, at least 8."""
+        """Chunks of the buffer on each side of the multipliers: two heads of the maximum width, at least 8 chunks."""
         return max(2 * self.chunks, 8)
 
     @property
@@ -176,7 +176,7 @@ class RotarySpec(ChunkUnitSpec):
 
 
 def rotary_operation(instruction: Instruction, capacity: int, longest: int, sentences: int) -> dict[str, int]:
-    """Fields of the operation before an attention with rotary positions.
+    """Fields of the operation that precedes an attention with rotary positions.
 
     The buffers hold `capacity` tokens of all sides; `sentences` are of both sides, the longest has `longest` tokens.
     """

@@ -1,4 +1,4 @@
-"""Operations of `value_path`: fields from an instruction and a pass, and the settings of the path's blocks."""
+"""Operations of `value_path`: their fields, from an instruction and a pass, and the settings of the path's blocks."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class ValueOperation(NamedTuple):
     features : int
         Features of the results, at least 1.
     rows : int
-        Rows of a side, at least 1; positions ignore it.
+        Rows of a side, at least 1; ignored for positions.
     sentences, longest : int
         Sentences of a side, and rows of the longest one, at least 1; for positions only.
     stride : int
         Addresses from a group of features to the next: tokens of all sides in the buffers.
     source_wide to destination : int
-        Memory and address of the values (unused by a linear layer), of the second values, and of the results.
+        Memory and address of the values (ignored for a linear layer), of the second values, and of the results.
     """
 
     kind: int
@@ -145,7 +145,7 @@ def settings(
     squared = active & (op.activation == SQUARED)
     adds = (op.kind == Kind.ADD) | (linear & (op.join == Join.ADD))
     gates = (op.kind == Kind.GATE) | (linear & (op.join == Join.GATE))
-    # shifts of the first block's output, and of the activation's output
+    # shift of the first block's output, and shift of the activation's output
     first = choose(linear, op.shift, op.source_shift)
     made = choose(linear, op.passed_shift, op.result_shift)
     return OperationSettings(

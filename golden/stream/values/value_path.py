@@ -1,4 +1,4 @@
-"""`value_path`: sums of a linear layer, or values of the activation memory, to stored values.
+"""`value_path`: computes stored values from a linear layer's sums or from values of the activation memory.
 
 Values pass `requantize`, `activation_function` and `elementwise`, four per cycle. Biases and rows of positions come
 from the weight stream and wait in their own memory; second values come from the activation memory. Stored rows are
@@ -50,7 +50,7 @@ class ValuePathSpec(ChunkUnitSpec):
     Parameters
     ----------
     features : int
-        Values of a bias or of a row of positions, at most: whole chunks, from two chunks to 4,096.
+        Maximum number of values of a bias or of a row of positions: whole chunks, from two chunks to 4,096 values.
     """
 
     name: ClassVar[str] = "value_path"
@@ -76,7 +76,7 @@ class ValuePathSpec(ChunkUnitSpec):
 
     @property
     def latency(self) -> int:
-        """Cycles from a word at the first stage to the output queue: bias 2, three blocks, queue 2."""
+        """Cycles from the first stage to the output queue: bias 2, the three blocks, queue 2."""
         parts = (RequantizeSpec(), ActivationFunctionSpec(), ElementwiseSpec())
         return 2 + sum(part.latency for part in parts) + 2
 
@@ -163,13 +163,13 @@ class ValuePathSpec(ChunkUnitSpec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def chunks(self, op: ValueOperation) -> tuple[range, range]:
-        """Groups of an operation's results, and groups of zeros to the end of the memory row."""
+        """Number of groups of an operation's results, and of groups of zeros to the end of the memory row."""
         count = -(-op.features // self.columns)
         end = count if op.destination_wide else -(-count // self.layout.parts) * self.layout.parts
         return range(count), range(count, end)
 
     def jobs(self, op: ValueOperation, sentences: Words) -> Iterator[ResultChunk]:
-        """Chunks in order, zero chunks included; for positions `sentences` repeat for each position."""
+        """Chunks in order, zero chunks included; for positions, `sentences` lists all sentences once per position."""
         groups = [group for part in self.chunks(op) for group in part]
         if not settings(op).positions:
             for group in groups:
@@ -184,7 +184,7 @@ class ValuePathSpec(ChunkUnitSpec):
                 )
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Operations with all their inputs.
+        """Operations whose inputs are complete.
 
         Raises `UserError` if an operation has more rows of a side than the block can hold.
         """

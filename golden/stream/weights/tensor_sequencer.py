@@ -1,6 +1,6 @@
 """`tensor_sequencer`: tensors of each instruction in order of use, for all blocks of the weight path.
 
-Each kind of request has its own stream, as reads run ahead of the use of their beats.
+Each kind of request has its own stream, because reads must precede the use of their beats.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LONGEST = Format(16, 0, signed=False)
 
 
 class PassInstruction(NamedTuple):
-    """Word of the stream `operation`: fields of an `Instruction`, and of its pass.
+    """Word of the stream `operation`: fields of an `Instruction`, and numbers of its pass.
 
     `part` selects the table of deltas. The longest sentence has `longest` tokens. The plus side adds `amount` times the
     perturbation.
@@ -255,7 +255,7 @@ class TensorSequencerSpec(Spec):
         return self._tensor(op, operation, beat, op.word, op.fraction, corrections)
 
     def _rows(self, op: PassInstruction, values: int, word: int) -> Iterator[Tensor]:
-        """Rows of a table; `columns` neighbouring rows share their perturbation words."""
+        """Rows of a table of positions; `columns` neighbouring rows share their perturbation words."""
         beats, words = cycles_of(values, BEAT_VALUES), cycles_of(values, self.lanes)
         tuned = OffsetKind.NONE if word == NO_WORD else OffsetKind.ROW
         for row in range(op.longest):

@@ -1,7 +1,7 @@
 """`tile_dequant`: beats of the weight stream to 18-bit weights, in tile order.
 
-Records of NF4 scales and codes, see `machine.layout`, leave as weights. Tensors with 4 bytes per value leave as values.
-A beat in error marks the rest of its tensor.
+Records of NF4 scales and codes, see `machine.layout`, become weights. Tensors with 4 bytes per value keep their values.
+A beat with an error marks the rest of its tensor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ WORD = Format(32, 0, signed=False)
 
 
 class TensorKind(IntEnum):
-    """Kind of a tensor: its order in the stream, and the bits of its values."""
+    """Kind of a tensor: the order of its values in the stream, and their bits."""
 
     NF4 = 0
     MATRIX = 1
@@ -49,10 +49,11 @@ class Beats(NamedTuple):
     Parameters
     ----------
     length : int
-        Records of a matrix, 64 inputs of a tile's outputs each, or beats of 4 values; at least 1.
+        Number of a matrix's records, each with 64 inputs of a tile's outputs, or of a vector's beats, each with 4
+        values; at least 1.
     blocks, tiles : int
-        Records of a group of outputs, and tiles of a group's last record; the rest of that record is padding and
-        skipped. At least 1; ignored for a vector.
+        Number of records of a group of outputs, and of tiles in the group's last record; the rest of that record is
+        padding and skipped. At least 1; ignored for a vector.
     """
 
     kind: int
@@ -92,7 +93,7 @@ class TileDequantSpec(Spec):
 
     @property
     def width(self) -> int:
-        """Weights a word: two lanes of a tile, at most the codes of a beat."""
+        """Weights per word: two lanes of a tile, but at most the codes of a beat."""
         return min(2 * self.columns, BEAT_CODES)
 
     @property
@@ -195,7 +196,7 @@ class TileDequantSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Tensors with all beats."""
+        """Tensors whose beats are complete."""
         outputs: dict[str, list[Words]] = {"o": [], "v": []}
         supply = Supply(inputs)
         for tensor in rows_of(inputs["operation"], Beats):

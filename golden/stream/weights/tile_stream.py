@@ -1,7 +1,7 @@
 """`tile_stream`: beats of tensors and their sensitive weights, read from memory ahead of their use.
 
-A read is requested only with free space for its beats: a shared port never waits for the array. A beat with a bus error
-does not arrive, nor do later beats; `place` then tells the operation and tile of the missing beat.
+A read is requested only with free space for its beats, so a shared port never waits for the array. After a bus error
+neither the failing beat nor later beats arrive; `place` then has the operation and tile of the failing beat.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ class TileStreamSpec(Spec):
     columns : int
         Outputs of a tile: 4, 8, 16 or 32.
     depth : int
-        Beats of tensors to read ahead: a power of two, at least two bursts.
+        Beats of tensors that are read ahead: a power of two, at least two bursts.
     correction_depth : int
-        Beats of sensitive weights to read ahead: a power of two from 4.
+        Beats of sensitive weights that are read ahead: a power of two from 4.
     burst : int
-        Beats of a read, at most: a power of two from 2 to 256; reads end at multiples of it.
+        Maximum number of beats of a read: a power of two from 2 to 256; reads end at multiples of it.
     address : int
         Bits of a byte address, 16 to 63.
     """
@@ -132,7 +132,7 @@ class TileStreamSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Reads of all tensors, with their beats from `fetched`."""
+        """Reads of all tensors, and their beats from `fetched`."""
         reads = rows_of(inputs["reads"], TensorReads)
         pairs = rows_of(inputs["correction_reads"], CorrectionReads)
         counts = [cycles_of(tensor.weights, BEAT_CORRECTIONS) for tensor in pairs]
@@ -171,7 +171,7 @@ class TileStreamSpec(Spec):
         return commands
 
     def tiles(self, tensor: TensorReads) -> Integers:
-        """Tile of each beat of a tensor; scales belong to their first tile, skipped beats to the next tile."""
+        """Tile of each beat of a tensor: scales belong to their record's first tile, skipped beats to the next tile."""
         dequant, beats = self.sequencer.weights.dequant, np.arange(tensor.beats)
         if tensor.kind not in MATRICES:
             return np.zeros_like(beats)

@@ -1,7 +1,7 @@
 """`tile_weights`: weights of both sides of a step, from the weight stream, sensitive weights (corrections) and offsets.
 
 A tile is dequantised once and leaves twice: with the offsets of the plus side, then of the minus side. For the
-arithmetic see `TransformerModel.parameters`. A correction replaces a weight with the code of 0.
+arithmetic see `TransformerModel.parameters`. A correction replaces a weight whose code is 0.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ TILE_OFFSET = Format(WEIGHT.width + 1, 0)
 
 
 class OffsetKind(IntEnum):
-    """Parameters covered by a word of a tensor's offsets."""
+    """Kind of a tensor's offsets: the parameters that a word of offsets covers."""
 
     NONE = 0
     TILES = 1
@@ -130,7 +130,7 @@ class TileWeightsSpec(Spec):
     def latency(self) -> int:
         """Cycles from the operation of an NF4 matrix without corrections to its first beat, in an idle block.
 
-        Operation, scales, words of a tile through the dequantisers, end of the tile, read of the tile.
+        The cycles are for the operation, the scales, a tile's words in the dequantisers, the tile's end, and its read.
         """
         return 1 + self.dequant.scale_beats + self.fill_cycles - 1 + self.dequant.latency + 2 + 2
 
@@ -208,7 +208,7 @@ class TileWeightsSpec(Spec):
 
     @property
     def memories(self) -> tuple[MemoryShape, ...]:
-        """Two tiles of each side; each lane of a beat has its own memory, as a correction writes one lane."""
+        """Two tiles of each side; each lane of a beat has its own memory, because a correction writes a single lane."""
         return (MemoryShape("tiles", 2 * self.tile_beats, WEIGHT.width, count=2 * self.width),)
 
     # -- the model ---------------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ class TileWeightsSpec(Spec):
         return {"beats": beats, "corrections": corrections, "offsets": words}
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Tensors with all their inputs."""
+        """Tensors whose inputs are complete."""
         outputs: dict[str, list[Words]] = {"w": [], "v": []}
         supply = Supply(inputs)
         for operation in rows_of(inputs["operation"], TensorOperation):
@@ -281,7 +281,7 @@ class TileWeightsSpec(Spec):
     def _correct(
         self, both: Integers, operation: TensorOperation, corrections: Words, sides: list[Integers]
     ) -> Integers:
-        """Apply corrections to tiles of both sides; return flags of tiles with an invalid, skipped correction."""
+        """Apply valid corrections to tiles of both sides; return flags of the tiles with an invalid correction."""
         wrong = np.zeros(len(both), np.int64)
         tile, top = 0, -1
         for number, (place, value, error) in enumerate(

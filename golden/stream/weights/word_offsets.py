@@ -1,11 +1,11 @@
 """`word_offsets`: folded deltas, a step's perturbation, and the offsets of both sides of each word.
 
 Deltas and perturbation have a row for each cycle of the generator until its numbers repeat, see `golden.zo.deltas`. The
-block takes a number of a row per cycle: the array spends as many cycles on a word of a transformer. Zeroth-order cores
-with the whole network on the chip take whole rows instead, see `golden.zo.rows`.
+block takes one number of a row per cycle, because the array needs as many cycles for a transformer's word. Zeroth-order
+cores with the whole network on the chip take whole rows instead, see `golden.zo.rows`.
 
-Number j of word w is number ``(j + turn) mod n`` of row ``w mod times``. Rows are stored as for word ``w < times``,
-with turn 0. Each further pass through all rows adds ``times mod n`` to the turn, and the rows are those of an image.
+Number j of word w is number ``(j + turn) mod n`` of row ``w mod times``. Rows are stored with the order of numbers for
+``w < times``, turn 0, as in an image. Each further pass through all rows adds ``times mod n`` to the turn.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ MOST_NUMBERS = 1 << 15
 
 
 class OffsetCommand(IntEnum):
-    """Kind of a command; all but `OFFSETS` and `SKIP` act on `count` rows from the first."""
+    """Kind of a command; all except `OFFSETS` and `SKIP` act on the first `count` rows."""
 
     CLEAR = 0
     """Set the deltas to 0."""
@@ -109,7 +109,7 @@ class WordOffsetsSpec(Spec):
 
     @property
     def times(self) -> int:
-        """Number of rows, the period of the words."""
+        """Number of rows: the words' period."""
         return len(self.generator.base)
 
     @property
@@ -133,7 +133,7 @@ class WordOffsetsSpec(Spec):
     def request_cycles(self, count: int) -> int:
         """Cycles from a request to the last of its `count` words in an idle block, without back-pressure.
 
-        The first word's address takes a cycle per bit. Each word takes n cycles, if two words hide the latency.
+        The first word's address takes a cycle per bit. Each word takes n cycles if the latency is at most n.
         """
         start, ends = WORD.width + 2, [0, 0]
         for _ in range(count):
@@ -218,7 +218,7 @@ class _Table:
 
 
 class _Model:
-    """State of the block, and its outputs so far."""
+    """State of the block, and its previous outputs."""
 
     def __init__(self, spec: WordOffsetsSpec, inputs: dict[str, Words]) -> None:
         self.spec, self.perturbation = spec, PerturbationTable(spec.generator)
