@@ -26,11 +26,11 @@ Values = Mapping[str, Value]
 OF_ALL = ("accuracy", *RESOURCES)
 OF_CORES = ("cycles", "dram_bytes")
 OBJECTIVES = (*OF_ALL, *OF_CORES)
-"""Objectives: accuracy is maximised, all others are minimised. `OF_CORES` have no meaning for a generator."""
+"""All objectives: accuracy is maximised, the others are minimised. A generator has none of `OF_CORES`."""
 SAMPLERS = ("grid", "random", "tpe")
 MOST_TRIALS = 100_000
 MOST_CORNERS = 512
-"""Most combinations that are checked before work begins; of larger spaces only the ends of each parameter."""
+"""Largest space in which all combinations are checked before work begins; in larger spaces only ends are."""
 
 _KEYS = {
     **dict.fromkeys(("block", "preset", "board", "sampler"), str),

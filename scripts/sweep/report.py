@@ -16,7 +16,7 @@ from ...boards.sweep.study import Evaluated
 from ..curve import inline_picture
 
 _AGAINST = ("lut", "cycles", "ff", "dsp", "bram36", "uram", "dram_bytes")
-"""Objectives for plots of accuracy, the most telling first."""
+"""Objectives against which accuracy is plotted, the most telling first."""
 
 
 def render(

@@ -33,7 +33,7 @@ _ROUNDS = 25
 _STEPS = 12
 """Steps of a client in a round, for upload and FedAvg; for forward work they follow from the budget."""
 _TEST = 2000
-"""Most samples for the loss."""
+"""Largest number of samples for the loss."""
 _METHODS = {
     # stage of the cut (None: the stage that should save most), P1, P2
     "FedSPZO P1 = 2, P2 = 8": (None, 2, 8),

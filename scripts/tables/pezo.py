@@ -12,7 +12,7 @@ from ...golden.settings import build
 from .options import Options, Rows
 
 TREES = 1024
-"""Gaussian generators of MeZO for a tile of 1,024 weights."""
+"""Number of Gaussian generators that MeZO needs for a tile of 1,024 weights."""
 
 _PAPER = {
     "MeZO, 1,024 trees": (133_120, 69_632, 0),

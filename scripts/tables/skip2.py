@@ -89,7 +89,7 @@ _PAPER_6 = {
 }
 _ROUNDS = 7
 _EPOCHS = 10
-"""Epochs of a round. Only the first round fills the cache, in 1 of 10 epochs; the paper's fan job in 1 of 300."""
+"""Number of epochs of a round. Of these 10 only the first fills the cache; in the paper's fan job, 1 of 300."""
 
 
 def skip2_6(options: Options) -> Rows:

@@ -8,7 +8,7 @@ from .zeroth import STAND_IN, Way, compared
 
 _FULL = Way("pezo-otf")
 _RANDOM = 1e-2
-"""Best rate tried for random weights; the loss hardly depends on the rate."""
+"""The best rate of those tried for random weights; the loss hardly depends on the rate."""
 _WAYS = {
     _FULL: "full zeroth order, 16 bits",
     Way("sparse-zo", mask="generic"): "sensitive 0.1 %, generic text, rest NF4",

@@ -21,7 +21,7 @@ from .trials import kept_trials, mean_and_deviation
 
 SEEDS = 3
 WINDOW = 50
-"""Steps whose mean loss is a point of a curve."""
+"""Number of steps whose mean loss is one point of a curve."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ MOST_TOKENS = 100_000
 """Largest number of tokens of a sentence."""
 _CLASSES = 2
 _FUNCTION_DSPS = 50
-"""DSP slices of norm, activations, softmax and loss, from the design."""
+"""Number of DSP slices for norm, activations, softmax and loss, from the design."""
 
 
 def is_transformer(name: str) -> bool:

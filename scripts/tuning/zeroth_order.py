@@ -44,7 +44,7 @@ from .tuning import Tuning, find_tools, given_settings
 
 Job = TypeVar("Job", bound=FineTuning | IntegerRun)
 POINTS = 20
-"""Points of the plotted curve."""
+"""Number of points of the plotted curve."""
 
 
 class ZerothOrderTuning(Tuning):

@@ -9,7 +9,7 @@ from ...golden.fixed import Integers
 from ..phase import Phase, Step
 
 REGION = 1 << 15
-"""Bytes of memory used by a scenario."""
+"""Bytes of memory that a scenario uses."""
 PATIENCE = 10_000
 """Cycles to wait for the last response."""
 END = (Step("until", "idle", PATIENCE), Step("get", "idle"), Step("get", "error"), Step("get", "error_address"))

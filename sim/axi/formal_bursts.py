@@ -18,7 +18,7 @@ COMPLETE = True
 # wide beats: a 4 KiB page has only 32, which keeps the relevant address bits to 9
 BUS = Bus(address=16, data=1024, burst=4)
 _BITS = 14
-"""Address bits on the bus."""
+"""Number of address bits on the bus."""
 
 
 def part() -> BurstSplitter:

@@ -21,7 +21,7 @@ from cocotbext.axi.sparse_memory import SparseMemory
 from .monitors import BurstMonitor, HandshakeMonitor, response_monitors
 
 ACCESS_LIMIT = 1024
-"""Maximum cycles of a register access."""
+"""Largest number of cycles of a register access."""
 OKAY, SLVERR = 0, 2
 PERIPHERAL = "s_axi"
 """Name prefix of register buses; all other buses lead to memory."""

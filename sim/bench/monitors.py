@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 PAGE = 4096
-"""Bytes; no burst crosses a multiple."""
+"""Bytes of a page: no burst crosses a multiple of this."""
 
 
 class HandshakeMonitor:

@@ -18,7 +18,7 @@ import cocotb
 from cocotb.triggers import Timer
 
 PATIENCE, LEAST_SECONDS = 10, 60.0
-"""Time limit of a mutant: a multiple of the faultless design's time, and the minimum in seconds."""
+"""Time limit of a mutant: this multiple of the faultless design's time, but at least this number of seconds."""
 
 
 @cocotb.test()

@@ -26,14 +26,13 @@ if TYPE_CHECKING:
 
 PERIOD_NS = 4
 SETTLED_NS = 1
-"""Delay from the falling edge, when inputs change, to sampling."""
+"""Delay in ns from the falling edge, at which inputs change, to the sampling of all wires."""
 RESET_CYCLES = 4
 IDLE_LIMIT = 8192
 """Cycles without a transfer before a phase counts as hung."""
 FILLED_SLACK = 64
-"""Cycles without a transfer, beyond twice the longest pause at full speed, before a block counts as full.
-
-A block may pause while it works on stored words, no longer than at full speed.
+"""A block counts as full after twice the longest pause at full speed, plus this number of cycles, without a transfer: a
+block may pause while it works on stored words, but no longer than at full speed.
 """
 FILLED_SLACK_BUSES = 1024
 """As `FILLED_SLACK`, for blocks with AXI buses: a FIFO of up to 512 beats fills while no stream moves."""

@@ -9,10 +9,10 @@ import cocotb
 from .runner import Bench
 
 RESETS = 16
-"""Number of random mid-phase resets of streams; a script, being long, has a single reset."""
+"""Number of random resets in the middle of phases of streams; a script is long, and has a single reset."""
 WORDS_OF_A_RESET, LATER = 64, 8
-"""Long phases add a reset per 64 words. After the first `RESETS` resets they fall up to 8 times later, and always in
-the first phase, the only phase with compared words.
+"""Long phases get more resets, one per 64 words in all. Resets after the first `RESETS` come up to 8 times later, and
+always in the first phase, the only phase whose words are compared.
 """
 
 

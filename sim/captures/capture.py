@@ -24,7 +24,7 @@ from .table import Table
 
 _CHUNK = 4096
 _COMMENT = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-"""``$readmemh`` comment; separates words."""
+"""A comment in a ``$readmemh`` file; it separates words."""
 
 
 def read_capture(

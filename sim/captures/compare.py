@@ -12,11 +12,11 @@ from ...golden.fixed import Format, Integers
 from . import shift
 
 AROUND = 2
-"""Words printed before and after the first difference."""
+"""Number of words printed before, and after, the first difference."""
 MAX_NUMBERS = 1 << 27
-"""Maximum of golden numbers per comparison, 1 GiB."""
+"""Largest number of golden numbers per comparison: 1 GiB."""
 SEARCHED = 100_000
-"""Words after reset searched for the start of a capture."""
+"""Number of words after reset among which the start of a capture is searched."""
 
 
 @dataclass(frozen=True)

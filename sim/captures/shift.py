@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from ...golden.block import Words
 
 REACH = 64
-"""Maximum of captured words from before the first golden word."""
+"""Largest number of captured words before the first golden word."""
 PROOF_BITS = 64
 """Matching bits required to report an offset: far above the logarithm of the number of offsets tried."""
 SHARE = 0.75
-"""Fraction of words that must match: a shifted capture may have faults too."""
+"""Fraction of words that must match; below 1, as a shifted capture may have faults too."""
 
 _PROBE = 8
 _PLACES = 16

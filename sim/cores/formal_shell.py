@@ -36,7 +36,7 @@ CORE = CoreRegisters(
     counters=(Counter("words", "done"),),
 )
 ENDS = DRAIN_CYCLES + RESET_CYCLES + RESET_DELAY + 8
-"""Cycles in which a soft reset ends where nothing is on the bus: those of each part, and a few between them."""
+"""Upper bound in cycles of a soft reset with nothing on the bus: the sum of its parts, and a few between."""
 
 
 def part() -> Shell:

@@ -21,7 +21,7 @@ SPEC = SmallSpec(length=2)
 CUT = ("multipliers", "memory:*values*")
 LARGE = True
 _SLOW = 60
-"""Limit of cycles without a code: two threshold computations, plus the pipeline stages around them. 60 is too many."""
+"""A code comes in fewer cycles than this: two threshold computations, plus the pipeline stages around them."""
 
 
 def check(checker: Checker, spec: Nf4QuantSpec) -> Signal:
