@@ -31,7 +31,7 @@ from .trials import kept_trials
 _SEEDS = 3
 _ROUNDS = 25
 _STEPS = 12
-"""Steps of a client in a round, for upload and FedAvg; for forward work they follow from the budget."""
+"""A client's steps in a round, for upload and FedAvg; for forward work the budget determines the number."""
 _TEST = 2000
 """Largest number of samples for the loss."""
 _METHODS = {

@@ -12,7 +12,7 @@ from ...golden.block import Words
 REACH = 64
 """Largest number of captured words before the first golden word."""
 PROOF_BITS = 64
-"""Matching bits required to report an offset: far above the logarithm of the number of offsets tried."""
+"""Matching bits that an offset needs to be reported: far above the logarithm of the number of offsets."""
 SHARE = 0.75
 """Fraction of words that must match; below 1, as a shifted capture may have faults too."""
 
