@@ -1,8 +1,8 @@
 """Contract between a core and fabtune's drivers, packages, stress tests and commands.
 
-`Spec.part` finds a core's parts in its folders of the other packages. Functions take the spec first. Classes and
-protocols of the names in capitals are in `sim.trials.contract`, `sim.compiled.activity`, `sim.compiled.tuner` and
-`boards.sweep.core_sweep`::
+`Spec.part` finds a core's parts in the core's folders of the other packages. The first argument of a function is the
+spec. The classes and protocols of names in capitals are in `sim.trials.contract`, `sim.compiled.activity`,
+`sim.compiled.tuner` and `boards.sweep.core_sweep`::
 
     package  module         name               contents                                    without the part
     hw       CORE           class, CamelCase   RTL                                         no Verilog
@@ -80,7 +80,7 @@ class Check(NamedTuple):
     Parameters
     ----------
     wrong : bool or Value
-        Whether the command is refused: comparisons, ``&`` and ``|``, as integers and signals have them.
+        Whether the command is refused: comparisons, ``&`` and ``|`` only, which integers and signals both have.
     error : IntEnum
         Code in `status`.
     value : int or Value
@@ -170,7 +170,7 @@ class CoreSpec(BusSpec):
 
     @property
     def image_beats(self) -> Mapping[str, int | str]:
-        """Beats of the images that commands read or write as a whole, by the name of their `Address`.
+        """Number of beats of each image that a command reads or writes whole, by the name of its `Address`.
 
         A value is a number or the name of a setting. A command is refused if its image ends beyond the address bits.
         Other regions have no fixed size: an access beyond the address bits ends the command with ``READ_DECERR`` or
@@ -181,15 +181,15 @@ class CoreSpec(BusSpec):
     @property
     @abstractmethod
     def signature(self) -> int:
-        """Value of the register ``signature``: a digest of the agreement between host and core."""
+        """Value of the register ``signature``: a digest of all that host and core must agree on."""
 
     @property
     @abstractmethod
     def dsps(self) -> int:
-        """DSPs of the core."""
+        """Number of the core's DSP slices."""
 
     def values_of(self, inputs: NDArray[np.integer]) -> Integers:
-        """Samples in golden's format, from samples in the core's format."""
+        """Samples in the golden model's format, from samples in the core's format."""
         return inputs.astype(np.int64)
 
     def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -200,9 +200,9 @@ class CoreSpec(BusSpec):
         return {}
 
     def signed(self, *without: str, **replaced: Any) -> int:
-        """Signature of the parameters, except the monitor and the parameters `without`.
+        """Signature of the parameters, except the monitor and the parameters named in `without`.
 
-        `replaced` has canonical forms of parameters with several spellings.
+        `replaced` has the canonical values of parameters that can be written in several ways.
         """
         parameters = asdict(self) | replaced
         for name in ("monitor", *without):
@@ -221,7 +221,7 @@ class CoreSpec(BusSpec):
     def refusal(self, command: int, settings: SettingValues) -> Refusal | None:
         """Reason why the core refuses a command with these settings, or None.
 
-        The first reason counts, in this order: the command, addresses in the order of their registers, then `checks`.
+        The first reason is returned. Order: the command, the addresses in register order, then `checks`.
         """
         names = SimpleNamespace(**settings, **self.products(SimpleNamespace(**settings)))
         checks = (*self._common_checks(command, settings), *self.checks(command, names))
@@ -240,7 +240,7 @@ class CoreSpec(BusSpec):
         yield from ()
 
     def products(self, settings: Any) -> dict[str, Any]:
-        """Slow values for `checks`, by name; the RTL registers them."""
+        """Values for `checks` with long logic paths, by name; the RTL registers them."""
         return {}
 
     def _common_checks(self, command: int, settings: SettingValues) -> Iterator[Check]:
@@ -254,7 +254,7 @@ class CoreSpec(BusSpec):
             yield Check(command in address.commands and wrong, errors["BAD_ADDRESS"], value)
 
     def tuned(self, parameters: int) -> str:
-        """What a training changes of a network with so many parameters, and by which kind of method.
+        """Text for a network of this many parameters: what a training changes, and the kind of method.
 
         Empty for a core that trains nothing.
         """
@@ -286,7 +286,7 @@ class CoreSpec(BusSpec):
 
 @dataclass(frozen=True)
 class CoreFit:
-    """A network on a preset of a core.
+    """Fit of a network on a preset of a core.
 
     Parameters
     ----------
@@ -307,13 +307,13 @@ class CoreFit:
 
     @property
     def cycles(self) -> int:
-        """Cycles of the array for one sample forward: a word each."""
+        """Cycles of the array for the forward pass of a sample, one per word."""
         return self.forward.cycles if self.forward else 0
 
 
 @dataclass(frozen=True)
 class TransformerFit:
-    """A transformer on a preset of a core that runs programs.
+    """Fit of a transformer on a preset of a core that runs programs.
 
     Parameters
     ----------
@@ -324,7 +324,7 @@ class TransformerFit:
     refusal : str
         Reason against the fit; empty if the transformer fits.
     longest : int
-        Most tokens of a sentence; 0 after a refusal.
+        Maximum number of tokens of a sentence; 0 after a refusal.
     """
 
     core: str

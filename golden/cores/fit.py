@@ -15,7 +15,7 @@ MOST_REMEDIES = 3
 
 
 def remedies(spec: CoreSpec, fits: Callable[[CoreSpec], bool]) -> list[dict[str, Any]]:
-    """Mildest changes of settings with which a core fits; each is tried.
+    """Mildest changes of settings with which a core fits, found by trial.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def remedies(spec: CoreSpec, fits: Callable[[CoreSpec], bool]) -> list[dict[str,
     Returns
     -------
     list of dict of str to object
-        Sufficient changes, of one setting if possible, otherwise of several at once. Empty if no change of
+        Each dict is sufficient alone: it changes one setting if possible, otherwise several. Empty if no change of
         `CoreSpec.smaller` is enough.
     """
     choices = [changes for changes in spec.smaller().values() if changes]

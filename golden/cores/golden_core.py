@@ -35,13 +35,12 @@ class CommandError(Exception):
 class CoreMemory:
     """External memory of a golden core: regions of bytes by address.
 
-    An access outside all regions ends the command with ``READ_DECERR`` or ``WRITE_DECERR``, like an interconnect's
-    answer.
+    An access outside all regions ends the command with ``READ_DECERR`` or ``WRITE_DECERR``, as on the bus.
 
     Parameters
     ----------
     spec : CoreSpec
-        Longest bursts of the core.
+        Source of the core's burst lengths.
 
     Attributes
     ----------
@@ -60,11 +59,11 @@ class CoreMemory:
         self._regions[address] = region
 
     def read(self, address: int, size: int) -> Bytes:
-        """Copy of `size` bytes; a `CommandError` outside all regions."""
+        """Copy of `size` bytes; raises `CommandError` outside all regions."""
         return self._bytes("READ", address, size).copy()
 
     def write(self, address: int, image: Bytes) -> None:
-        """Write bytes; outside all regions a `CommandError`, without a write."""
+        """Write bytes; raise `CommandError` outside all regions, then nothing is written."""
         self._bytes("WRITE", address, image.size)[:] = image.reshape(-1)
         start = max(start for start in self._regions if start <= address)
         self.changed += [start] if start not in self.changed else []
@@ -112,7 +111,7 @@ class GoldenCore(ABC, Generic[Spec]):
     Attributes
     ----------
     updates : list of array of uint8, or None
-        Images of the trained parameters, before a training command and after each batch or step; None: not recorded.
+        Images of the trained parameters before a training command and after each batch or step; None to record none.
     """
 
     def __init__(self, spec: Spec) -> None:
@@ -151,7 +150,7 @@ class GoldenCore(ABC, Generic[Spec]):
         """Forget all loaded data, like a reset of the core."""
 
     def recover(self) -> None:
-        """Reset after an error; loaded data stay by default."""
+        """Reset after an error; by default loaded data is retained."""
 
     @abstractmethod
     def carry_out(self, command: Any, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
@@ -159,14 +158,14 @@ class GoldenCore(ABC, Generic[Spec]):
 
 
 def known(state: State | None, name: str) -> State:
-    """Return a loaded state; refuse a state that no command has loaded."""
+    """Return `state`; raise `UserError` if no command has loaded it."""
     if state is None:
         raise UserError(f"no {name} have been loaded: a core computes with what its memories held at power-up")
     return state
 
 
 def golden_core(spec: CoreSpec) -> GoldenCore[Any]:
-    """Golden model of a core; a `UserError` if none exists."""
+    """Golden model of a core; raises `UserError` if none exists."""
     model: type[GoldenCore[Any]] | None = spec.part("golden", "golden_core", "GOLDEN")
     if model is None:
         raise UserError(f"{spec.name} has no golden core: run it in the simulator")

@@ -1,4 +1,4 @@
-"""Contract of cores that are generated for one network."""
+"""Contract of the cores that are generated for one network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def named(network: Network) -> str:
 
 
 class NetworkCoreSpec(CoreSpec):
-    """Spec of a core that is generated for a network; each core declares the fields in its own order.
+    """Spec of a core that is generated for a network. The core's own class declares the fields, in its own order.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class NetworkCoreSpec(CoreSpec):
     @property
     @abstractmethod
     def largest_batch(self) -> int:
-        """Most samples of a batch."""
+        """Maximum number of samples in a batch."""
 
     @cached_property
     def signature(self) -> int:
@@ -81,7 +81,7 @@ class NetworkCoreSpec(CoreSpec):
         return q8_16_of_bytes(inputs) if self.byte_inputs else inputs.astype(np.int64)
 
     def smaller_arrays(self) -> dict[str, list[dict[str, Any]]]:
-        """Smaller arrays for `smaller`."""
+        """Settings with a smaller array, for `smaller`."""
         return {
             "columns": [{"columns": columns} for columns in (4, 2) if columns < self.columns],
             "lanes": [{"lanes": 16}] if self.lanes > 16 else [],
@@ -89,7 +89,7 @@ class NetworkCoreSpec(CoreSpec):
 
     @classmethod
     def fits(cls, network: Network, byte_inputs: bool) -> list[CoreFit]:
-        """Fit of a network on each preset of the core, see `CoreSpec.fits`; the preset's network is replaced.
+        """Fit of a network, in place of the preset's own, on each preset of the core; see `CoreSpec.fits`.
 
         A network with as many outputs as inputs counts as an autoencoder: its core has the loss ``mse`` and no cut.
         """
@@ -106,6 +106,6 @@ class NetworkCoreSpec(CoreSpec):
 
     @classmethod
     def for_network(cls, preset: dict[str, object], network: Network) -> dict[str, Any]:
-        """Settings of a preset for another network, with the loss ``mse`` for an autoencoder."""
+        """Settings of a preset, changed to another network; the loss is ``mse`` for an autoencoder."""
         loss = {"loss": "mse"} if network.repeats_inputs else {}
         return {name: value for name, value in preset.items() if name != "network"} | loss

@@ -1,4 +1,4 @@
-"""Registers, commands and errors of a core: the shell's, and the core's."""
+"""Registers, commands and errors of a core: the common ones of the shell, and its own."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Setting:
     reset : int
         Value after reset.
     group : int
-        Place in the map. An option's registers are of a later group, after all counters of the groups before, so that
-        an option does not move the other registers.
+        Position in the map. An option's registers have a later group, after all counters of earlier groups, so an
+        option does not move other registers.
     """
 
     name: str
@@ -49,11 +49,11 @@ class Setting:
 
     @property
     def registers(self) -> tuple[str, ...]:
-        """Names of the registers, the lowest bits first."""
+        """Names of the registers, from the lowest bits up."""
         return (self.name,)
 
     def words(self, value: int) -> dict[str, int]:
-        """Words of a value by register; a negative or too large value is a `UserError`."""
+        """Words of a value by register; raises `UserError` for a negative or too large value."""
         bits = 8 * WORD * len(self.registers)
         if not 0 <= value < 1 << bits:
             raise UserError(f"{self.name} = {value} is not in 0 to 2**{bits} - 1")
@@ -219,7 +219,7 @@ SHELL = (
 
 
 def signature_of(parameters: dict[str, Any], registers: RegisterMap, layout_version: int = LAYOUT_VERSION) -> int:
-    """Digest of the agreement between host and core: 32 bits of SHA-256 over canonical JSON.
+    """Digest of all that host and core must agree on: 32 bits of SHA-256 over canonical JSON.
 
     The digest is the same in every process and on every machine.
 

@@ -46,7 +46,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         self._forget()
 
     def recover(self) -> None:
-        """Return to the first half of the scratch."""
+        """Use the first half of the scratch region next."""
         self._half = 0
 
     def _forget(self) -> None:
@@ -87,7 +87,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         return {}
 
     def cache(self, raw: bool, entries: int) -> ForwardCache | None:
-        """Forward cache of at least `entries` samples with the present records; None for a core without a cache."""
+        """Forward cache for at least `entries` samples, with the records so far; None for a core without a cache."""
         if self.spec.cache == "none":
             return None
         cache = self.new_cache(raw, entries)
@@ -103,7 +103,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         return cache
 
     def write_scratch(self, outputs: Sequence[Integers], settings: SettingValues, memory: CoreMemory) -> None:
-        """Write a batch's Q8.16 records to its half of the scratch, and change halves."""
+        """Write a batch's Q8.16 records to one half of the scratch region; the next batch takes the other half."""
         spec = self.spec
         if spec.cache != "chip":
             codec = self.new_cache(raw=True, entries=1).codec
@@ -115,7 +115,7 @@ class GoldenAdapters(GoldenCore[Spec]):
         self._half ^= 1
 
     def _infer(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Infer batches, with the gradients of the core's inference: their clipped values count."""
+        """Infer batches; compute gradients, too, like the core, because their clipped values count."""
         job, batches, misses = self.job(1), 0, 0
         logits, order = settings["logits"], settings["order"]
         for count in _sizes(settings["samples_per_epoch"], settings["batch"]) * settings["epochs"]:
@@ -134,7 +134,7 @@ class GoldenAdapters(GoldenCore[Spec]):
 
 
 class _Tuning:
-    """A tuning command."""
+    """Run a tuning command; return its counters."""
 
     def __init__(self, core: GoldenAdapters[Any], settings: SettingValues, memory: CoreMemory) -> None:
         self._core, self._settings, self._memory, self._spec = core, settings, memory, core.spec
@@ -229,7 +229,7 @@ class _Tuning:
 
 
 def _order_words(memory: CoreMemory, address: int, count: int) -> Integers:
-    """Words of a sample schedule, up to the end of the last beat."""
+    """Words of a sample schedule, padded to whole beats."""
     return memory.read(address, -(-count * _WORD // BEAT) * BEAT).view("<u4").astype(np.int64)
 
 

@@ -18,14 +18,14 @@ WORD_MASK = (1 << 32) - 1
 
 
 class AdapterCoreSpec(CoreSpec):
-    """Trainer's part of the spec of a core with `adapter_registers`; each core declares the fields.
+    """Trainer's part of the spec of a core with `adapter_registers`. The core's own class declares the fields.
 
     Attributes
     ----------
     batch : int
-        Most samples of a batch, 2 to 256.
+        Maximum number of samples in a batch, 2 to 256.
     cache_entries : int
-        Most samples in the cache; without a cache, most samples of a tuning.
+        Maximum number of samples in the cache; without a cache, in a tuning.
     cache : str
         Place of the forward cache: ``dram``, ``chip`` or ``none``.
     rates : bool
@@ -65,7 +65,7 @@ class AdapterCoreSpec(CoreSpec):
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """Buses of any core, with further ports for `cache` and `samples`; records on the chip have no bus."""
+        """Buses of any core, and ports for `cache` and `samples`; records on the chip have no bus."""
         buses = super().address_buses
         buses |= {name: f"m_axi_gmem{port}" for port, name in enumerate(("cache", "samples")[: self.ports - 1], 1)}
         if self.cache == "chip":
@@ -74,14 +74,14 @@ class AdapterCoreSpec(CoreSpec):
 
     @property
     def cache_ram_beats(self) -> int:
-        """Beats of the cache RAM on the chip, 0 without; an inference stores two batches in Q8.16 there."""
+        """Beats of the cache RAM on the chip; 0 without this RAM. An inference stores two batches in Q8.16 there."""
         if self.cache != "chip":
             return 0
         return max(self.cache_entries * self.sizes.record_beats, 2 * self.batch * self.sizes.raw_beats)
 
     @property
     def cached_samples(self) -> int:
-        """Most samples in the cache; 0 for a core without a cache."""
+        """Maximum number of samples in the cache; 0 for a core without a cache."""
         return 0 if self.cache == "none" else self.cache_entries
 
     @property

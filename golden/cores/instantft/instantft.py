@@ -36,10 +36,10 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
         Name of a preset, or a description such as ``1x8x8 conv8k3p1 relu pool2 flatten fc32 relu fc10``. Refused:
         invalid networks; more than 256 classes, as a label has eight bits.
     rank : int
-        Rank of the adapters, at most `columns`. Refused: above `columns`, above 8: a class's part of B is a beat.
+        Rank of the adapters. Refused: above `columns`; above 8, because a class's part of B is a single beat.
     last_only : bool
-        One adapter, beside the last layer; otherwise one from every stage's input. Refused: true with `loss` = `mse`,
-        unless that layer reads the sample.
+        A single adapter, parallel to the last layer; otherwise an adapter from each stage's input to the outputs.
+        Refused: true with `loss` = `mse`, unless that layer reads the sample.
     tunes : str
         ``adapters``; ``layer``, weights and biases of the last layer; or ``biases``, its biases only. In the last two
         cases the rank is the number of classes whose weights the array takes at once. Refused: the last two with
@@ -60,9 +60,9 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
         With `early_stop`: validation samples may follow each epoch, and their loss decides the end. Refused: true
         without `early_stop`.
     batch : int
-        Most samples of a batch, 2 to 256.
+        Maximum number of samples in a batch, 2 to 256.
     cache_entries : int
-        Most samples in the cache, 1 to 2**20; without a cache, most samples of a tuning.
+        Maximum number of samples in the cache, 1 to 2**20; without a cache, in a tuning.
     ports : int
         AXI4 ports to the external memory, 1 to 3: samples and records of batches are read through all of them. Refused:
         other than 1 to 3.
@@ -189,14 +189,14 @@ class InstantftSpec(AdapterCoreSpec, NetworkCoreSpec):
 
     @property
     def dsps(self) -> int:
-        """DSPs of the core: array, adapters, losses and records; see `golden.lora`."""
+        """DSP slices of array, adapters, losses and records; see `golden.lora`."""
         mapping = self.mapping
         head = 3 * mapping.ranks + (self.loss == "cross_entropy")
         records = mapping.lanes + 2  # dequantise a word, and find the thresholds of a block
         return self.forward.dsps + 8 * mapping.words_per_cycle + head + records + 2  # two address generators
 
     def smaller(self) -> MappingOf[str, Sequence[MappingOf[str, Any]]]:
-        """Settings with less memory: smaller batches, a smaller cache, one adapter, a smaller array."""
+        """Settings that need less memory: smaller batches, a smaller cache, one adapter, a smaller array."""
         entries = [self.cache_entries >> times for times in range(1, self.cache_entries.bit_length() - 4)]
         cache = [{"cache_entries": count} for count in entries]
         return {

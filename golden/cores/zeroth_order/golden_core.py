@@ -25,8 +25,8 @@ class GoldenZerothOrder(GoldenCore[Spec]):
     """Golden model of a core that trains by zeroth order.
 
     The commands are ``LOAD``, ``LOAD_DELTAS``, ``SAVE_DELTAS``, ``TRAIN`` and ``INFER``, as in
-    `boards.host.zeroth_order`. Each step is complete before the next is read. A failing command has written the records
-    of the steps before the error; the core reads ahead and may have written more or fewer bytes.
+    `boards.host.zeroth_order`. The model completes each step before it reads the next, so a failing command has written
+    the records of all steps before the error. The core reads ahead and may have written more or fewer bytes.
 
     Attributes
     ----------
@@ -81,12 +81,12 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         clipped : int
             All clipped values.
         named : int
-            Clipped values with a place that the model names.
+            Clipped values whose place in the network is known.
         """
 
     @property
     def cut(self) -> int:
-        """Cut of the network in its program, independent of a command's settings; 0: no cut."""
+        """Cut of the network in its program, which no setting changes; 0 without such a cut."""
         return 0
 
     def split(self, settings: SettingValues) -> Split:
@@ -94,10 +94,10 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         return Split(settings["cut"], settings["p1"], settings["p2"])
 
     def know(self, network: Any) -> None:
-        """Register a network for `LOAD`, in engines without its full description in memory."""
+        """Add a network for `LOAD`; for engines whose memory lacks the full description of a network."""
 
     def before_step(self, job: ZerothOrderJob, inputs: Integers) -> None:
-        """Model side effects of the core on a step's samples before its losses; none by default."""
+        """Model the core's side effects on a step's samples, before the step's losses; none by default."""
 
     def carry_out(self, command: Any, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
         if command.name == "LOAD":
@@ -140,7 +140,7 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         return self.counters(job) | {"steps_done": settings["steps"]}
 
     def counters(self, job: ZerothOrderJob) -> dict[str, int]:
-        """Counters of a training, without its steps."""
+        """Counters of a training, except the number of steps."""
         clipped = self.saturations(job.saturations, sum(job.saturated_places.values()))
         return clipped | {"coefficients_clipped": job.coefficients_clipped}
 
@@ -155,7 +155,7 @@ class GoldenZerothOrder(GoldenCore[Spec]):
         return self.saturations(narrow.saturations, sum(narrow.named.values()))
 
     def _job(self, settings: StepSettings, position: int = 0) -> ZerothOrderJob:
-        """Integer job of the network with the present deltas."""
+        """Integer job of the network, with the loaded deltas."""
         job = self.job(known(self.model, "parameters"), self.layout.generator, settings, position)
         job.rows = known(self.rows, "deltas")
         return job

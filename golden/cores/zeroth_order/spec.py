@@ -20,7 +20,7 @@ from .registers import Command, Error
 
 @dataclass(frozen=True, kw_only=True)
 class ZerothOrderSpec(CoreSpec):
-    """Trainer's part of the spec of a core with `step_settings`; it has no parameters."""
+    """Trainer's part of the spec of a core with `step_settings`, without parameters of its own."""
 
     jobs: ClassVar[tuple[IntEnum, ...]]
     """Commands that read samples, `Command.TRAIN` first."""
@@ -34,7 +34,7 @@ class ZerothOrderSpec(CoreSpec):
 
     @property
     def largest_batch(self) -> int:
-        """Most samples of a step."""
+        """Maximum number of samples in a step."""
         return LARGEST_BATCH
 
     def tuned(self, parameters: int) -> str:
@@ -69,7 +69,7 @@ class ZerothOrderSpec(CoreSpec):
         yield from ()
 
     def uncut(self, settings: Any) -> Any:
-        """Whether the second part has perturbations without a cut; False for engines whose cut is no setting."""
+        """Whether the second part has several perturbations although the cut is 0; False if the cut is no setting."""
         return False
 
     def pass_checks(self, job: Any, settings: Any) -> Iterator[Check]:

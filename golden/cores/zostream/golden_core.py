@@ -78,7 +78,7 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
 
     @property
     def cut(self) -> int:
-        """First operation of the second tuned part; 0 with one part."""
+        """First operation of the second tuned part; 0 if only one part is tuned."""
         return 0 if self.images.cached else self.images.cut
 
     def split(self, settings: SettingValues) -> Split:
@@ -99,7 +99,7 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         return super().carry_out(command, settings, memory)
 
     def _check(self, command: Command, settings: SettingValues, memory: CoreMemory) -> None:
-        """Refuse a command that does not fit the program, or a memory without the program's weights."""
+        """Refuse a command that does not fit the program, and a memory without the program's weights."""
         images = self.images
         jobs = (Command.TRAIN, Command.INFER, Command.CACHE)
         self._cached = command in (Command.TRAIN, Command.INFER) and bool(settings["cached"])
@@ -173,9 +173,7 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         return np.stack(samples) if self.images.model.embeddings is None else padded(samples)
 
     def steps(self, settings: SettingValues, memory: CoreMemory) -> Any:
-        """Read the steps of the sample schedule; `_places` has cache slot and sample of each sentence of the present
-        step.
-        """
+        """Read the steps of the sample schedule; `_places` holds each sentence's cache slot and sample."""
         self._places: list[tuple[int, Integers]] = []
         for step in super().steps(settings, memory):
             yield step
@@ -195,7 +193,7 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
                 self._memory.write(self._settings["cache"] + slot * BEAT, self.layout.kept_image([both]))
 
     def _cache(self, settings: SettingValues, memory: CoreMemory) -> dict[str, int]:
-        """Write the values at the cut of samples to the cache."""
+        """Write each sample's values at the cut to the cache."""
         narrow = Narrower()
         for _, inputs in self.steps(settings, memory):
             for rows, (slot, _) in zip(self._passed(inputs, narrow), self._places, strict=True):
@@ -203,13 +201,13 @@ class GoldenZostream(GoldenZerothOrder[ZostreamSpec]):
         return self.saturations(narrow.saturations, sum(narrow.named.values()))
 
     def _passed(self, inputs: Integers, narrow: Narrower) -> list[Integers]:
-        """Rows at the cut of each sample, for a fixed first part."""
+        """Each sample's rows at the cut, for a frozen first part."""
         model = self.images.model
         return _rows(model, replace(model, last=self.images.cut).run(inputs, model.frozen, narrow), inputs)
 
 
 def _rows(model: TransformerModel, passed: Integers, inputs: Integers) -> list[Integers]:
-    """Rows at the cut of each sample: one for each token, or a single row after a pool."""
+    """Each sample's rows at the cut: a row per token, or a single row after a pool."""
     pairs = zip(passed, model.lengths(inputs), strict=True)
     return [np.asarray(values[None] if values.ndim == 1 else values[:length]) for values, length in pairs]
 

@@ -40,7 +40,7 @@ class ZostreamLayout(ZerothOrderLayout):
         self._program = program
 
     def kept_beats(self, lengths: Sequence[int]) -> list[int]:
-        """Beats of the values at the cut of each sample, by its tokens: 4 bytes a value, each row in whole beats.
+        """Beats of each sample's values at the cut, from its tokens: 4 bytes per value, each row in whole beats.
 
         With a tuned first part each row of the plus side is followed by the row of the minus side.
         """
@@ -67,7 +67,7 @@ class ZostreamLayout(ZerothOrderLayout):
         return np.ascontiguousarray(np.concatenate(rows), "<i4").view(np.uint8).reshape(-1)
 
     def place_of(self, beat: int) -> tuple[int, int] | None:
-        """Operation and tile of a beat of the weight stream and its tables; None for a beat outside all operations.
+        """Operation and tile that a beat of the weight stream or its tables belongs to; None if to no operation.
 
         Tiles are counted in their tensor, as in the core; vectors, tables and sensitive weights have tile 0.
         """
@@ -92,10 +92,10 @@ class ZostreamLayout(ZerothOrderLayout):
 
     @staticmethod
     def samples(sentences: Sequence[Integers], kept: Integers | None = None) -> tuple[Region, Region]:
-        """Index and samples.
+        """Images of the index and of the samples.
 
-        A sample is a beat with its number of tokens, then the rows of its tokens. The index has each sample's first
-        beat, in 4 bytes.
+        A sample has a beat with its number of tokens, then the rows of its tokens. The index has the number of each
+        sample's first beat, in 4 bytes.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class ZostreamLayout(ZerothOrderLayout):
 
 
 def sentence_image(rows: Integers, kept: int = 0) -> Bytes:
-    """Image of a sample: a beat with its tokens and its cache slot, then rows of 32 values for each token."""
+    """Image of a sample: a beat with its number of tokens and its cache slot, then rows of 32 values for each token."""
     header = np.zeros(BEAT, np.uint8)
     header[:8] = np.array([len(rows), kept], "<u4").view(np.uint8)
     return np.concatenate([header, token_rows(rows)])

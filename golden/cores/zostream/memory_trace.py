@@ -1,4 +1,4 @@
-"""Trace of the activation memories after each instruction, and its first difference from golden."""
+"""Trace of the activation memories after each instruction, and its first difference from the golden model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SIDES = ("plus", "minus")
 
 @dataclass(frozen=True)
 class MemoryTraceLayout:
-    """Image of both memories: chunks of the narrow memory row by row, then of the wide memory, 4 bytes a value.
+    """Image of both memories: chunks of the narrow memory row by row, then those of the wide memory, 4 bytes per value.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class MemoryTraceLayout:
         values = image.view("<i4").reshape(-1, chunks.columns)
         if wide:
             return values[self.narrow_chunks :].astype(np.int64)
-        # the narrow memory does not store bits above its 24
+        # the narrow memory stores only 24 bits of a value
         narrow = (values[: self.narrow_chunks].astype(np.int64) << 40) >> 40
         return narrow.reshape(chunks.rows, chunks.lanes)
 
@@ -114,7 +114,8 @@ class MemoryTrace:
     def first_difference(
         self, inputs: Integers, sides: Sequence[dict[TensorName, Integers]]
     ) -> OperationDifference | None:
-        """First wrong value, by pass, instruction and position; None without a difference from golden.
+        """First value that differs from the golden model, in order of pass, instruction and position; None if all
+        agree.
 
         Parameters
         ----------

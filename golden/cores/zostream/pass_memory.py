@@ -10,12 +10,12 @@ from ...zo.memory_layout import LABEL_BIT
 
 
 def pass_memory(tokens: int, address: int = ADDRESS_BITS) -> MemoryShape:
-    """Memory of the sentences of a pass: first beat, first beat in the cache of the cut, tokens, label.
+    """Memory with an entry per sentence of a pass: first beat, first beat in the cache of the cut, tokens, label.
 
     Parameters
     ----------
     tokens : int
-        Most tokens of a side, and so most sentences.
+        Maximum number of tokens of a side, and therefore of sentences.
     address : int
         Bits of a byte address.
     """
@@ -31,7 +31,7 @@ def passes_of(lengths: Sequence[int], capacity: int) -> list[range]:
     lengths : sequence of int
         Tokens of each sentence.
     capacity : int
-        Most tokens of a pass, both sides together.
+        Maximum number of tokens of a pass, both sides together.
     """
     passes, start, rows = [], 0, 0
     for number, length in enumerate(lengths):

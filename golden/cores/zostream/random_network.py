@@ -38,11 +38,11 @@ class NetworkWidths:
     features : int
         Values of a token.
     hidden : int
-        Values between layers; some layers have a few more. 0: the fewest of the core.
+        Values between layers; some layers have a few more. 0 for the smallest number that the core allows.
     classes : int
         Outputs.
     further : int
-        Layers of a perceptron beyond three.
+        Number of layers that a perceptron has in addition to three.
     """
 
     features: int = _FEATURES
@@ -91,7 +91,7 @@ def random_images(
     every: int = 1,
     widths: NetworkWidths = NARROW,
 ) -> StreamImages:
-    """Small random transformer for a core; the three kinds together have all operations.
+    """Small random transformer for a core; the three kinds together cover all operations.
 
     Parameters
     ----------
@@ -101,17 +101,17 @@ def random_images(
     gain : float
         Size of the tensors: from about 30 on most activations are clipped.
     sensitive : int
-        Tuned weights of each matrix; 0: all tensors are tuned whole.
+        Number of tuned weights of each matrix; 0 to tune all tensors whole.
     first : int
         First tuned operation.
     cut : int
         See `StreamImages.of`.
     every : int
-        With `sensitive`, every so many matrices have tuned weights; the others have an empty list.
+        With `sensitive`: distance between matrices with tuned weights; other matrices have an empty list.
     widths : NetworkWidths
     """
     made = _Random(f"random {kind}", rng, gain, widths)
-    # heads that share keys have whole rows
+    # each of the heads that share keys fills whole rows
     hidden = widths.hidden or 2 * (spec.lanes if kind == "decoder" else max(8, spec.columns))
     {"perceptron": _perceptron, "encoder": _encoder, "decoder": _decoder}[kind](made, hidden)
     network, parameters = made.finish()
@@ -173,7 +173,7 @@ def _encoder(made: _Random, hidden: int) -> None:
     )
     wide = made.activation("gelu", made.layer("up", between, 2 * hidden + 5, hidden), "gelu")
     total = made.residual("sum 2", between, made.layer("down", wide, hidden, 2 * hidden + 5))
-    # the same functions without a layer before them
+    # the same functions as operations of their own, without a layer before them
     twice = made.norm("norm 3", made.residual("sum 3", made.norm("norm 2", total, hidden, True), start), hidden, True)
     pair = made.gate("pair", made.activation("alone", twice, "silu"), start)
     made.layer("head", made.unit_length("unit", made.pool("mean", pair, "mean")), made.classes, hidden)
@@ -208,9 +208,10 @@ class RandomJob:
         Network.
     rng : Generator
     samples, batch, steps, longest : int
-        Sentences, sentences of a step, steps, tokens of the longest sentence; the last step has a sentence less.
+        Numbers of sentences, of sentences in a step, of steps, of tokens in the longest sentence; the last step has one
+        sentence less.
     **settings
-        Of `StepSettings`; shift and rates follow from `RATE`.
+        Arguments of `StepSettings`, except shift and rates, which follow from `RATE`.
 
     Attributes
     ----------
@@ -251,7 +252,7 @@ class RandomJob:
         return (*self.layout.network(self.images), *samples, *cache)
 
     def counts(self, orders: Sequence[StepOrder]) -> dict[str, int]:
-        """Settings of sizes; together with `training` they train, alone the whole program runs."""
+        """Settings of sizes: alone they run the whole program, together with `training` they train."""
         return {"sample_count": len(self.sentences), "steps": len(orders), "batch": self.batch, "cached": 0}
 
     def training(self) -> dict[str, int]:

@@ -28,9 +28,9 @@ class Command(IntEnum):
 class Error(IntEnum):
     """Error codes in `status`: those of zeroth order, and the engine's.
 
-    A refused program has ``PROGRAM_`` with the name of its `Reason`; the value is the number of the operation. A
-    command without a program has ``PROGRAM_NO_PROGRAM``. The value of ``BAD_TOKENS`` is a sentence's number of tokens;
-    the value of ``BAD_WEIGHTS`` is the number of the first wrong tile of the stream.
+    A refused program gives ``PROGRAM_`` and the name of its `Reason`; the value is the number of the operation. A
+    command without a loaded program gives ``PROGRAM_NO_PROGRAM``. The value of ``BAD_TOKENS`` is a sentence's number of
+    tokens; the value of ``BAD_WEIGHTS`` is the number of the first wrong tile of the stream.
     """
 
     _ignore_ = "error reason"

@@ -65,24 +65,25 @@ class ZostreamSpec(ZerothOrderSpec):
     rows : int
         Rows of the activation memory, `lanes` values of 24 bits each. Refused: 0.
     wide_rows : int
-        Rows of the memory of sums and norms' inputs, `columns` values of 27 bits each. Refused: 0.
+        Rows of the memory for sums and for inputs of norms, `columns` values of 27 bits each. Refused: 0.
     sums : int
-        Rows of partial sums: most tokens of both sides that are on the chip at once. Refused: no power of two from 4 to
-        4,096.
+        Rows of partial sums: the maximum number of tokens of both sides on the chip at once. Refused: other than a
+        power of two from 4 to 4,096.
     norm_lanes : int
-        Values of a norm a cycle. Refused: other than 4, 8 or 16.
+        Values per cycle of a norm. Refused: other than 4, 8 or 16.
     features : int
-        Most outputs of an operation that has biases, factors or positions. Refused: more than 4,096.
+        Maximum number of outputs of an operation with biases, factors or positions. Refused: more than 4,096.
     operations : int
-        Most instructions of a program. Refused: more than 4,096.
+        Maximum number of instructions of a program. Refused: more than 4,096.
     classes : int
-        Most classes. Refused: more than 256: a label has eight bits.
+        Maximum number of classes. Refused: more than 256, because a label has eight bits.
     ports : int
         AXI4 ports to the external memory, 1 or 2: with 2, bursts of the weight stream alternate between them. Refused:
         other than 1 or 2.
     generator : PezoSpec
-        Generator of the perturbations: on the fly, so that its numbers repeat. Refused: no replay; numbers a cycle with
-        a factor in common with a tile; numbers that repeat after too many cycles, such as 14-bit numbers.
+        Generator of the perturbations: on the fly, so that its numbers repeat. Refused: a generator without replay; n
+        numbers per cycle, if n and the size of a tile have a common factor; numbers that repeat after too many cycles,
+        such as 14-bit numbers.
 
     Raises
     ------
@@ -154,12 +155,12 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @property
     def address_buses(self) -> dict[str, str]:
-        """Buses of any core; with two ports, `weights` names the second, and the first reads half of the weights."""
+        """Buses of any core; with two ports, `weights` is the second, and half of the weights use the first."""
         return super().address_buses | ({"weights": "m_axi_gmem1"} if self.ports == 2 else {})
 
     @cached_property
     def sequencer(self) -> ProgramSequencerSpec:
-        """Block of the program."""
+        """Block that holds the program."""
         return ProgramSequencerSpec(
             operations=self.operations,
             lanes=self.lanes,
@@ -172,17 +173,17 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @cached_property
     def offsets(self) -> WordOffsetsSpec:
-        """Block of the deltas and their perturbation."""
+        """Block that holds the deltas and their perturbation."""
         return WordOffsetsSpec(generator=self.generator, tables=TABLES)
 
     @cached_property
     def losses(self) -> LossDifferenceSpec:
-        """Block of the loss differences."""
+        """Block that computes the loss differences."""
         return LossDifferenceSpec(classes=self.classes)
 
     @property
     def tokens(self) -> int:
-        """Most tokens of a sentence: both sides are on the chip at once."""
+        """Maximum number of tokens of a sentence, with both sides on the chip at once."""
         return self.sums // 2
 
     @cached_property
@@ -212,13 +213,13 @@ class ZostreamSpec(ZerothOrderSpec):
         return self.lanes * self.columns + min(2 * self.columns, 32) + behind
 
     def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Settings with less memory or fewer DSPs: fewer rows, features and sums, a smaller array."""
+        """Settings that need less memory or fewer DSPs: fewer rows, features and sums, a smaller array."""
         least = {"rows": 1024, "wide_rows": 1024, "features": 1024, "sums": 32, "columns": 4}
         return {name: [{name: size} for size in _halves(getattr(self, name), end)] for name, end in least.items()}
 
     @property
     def times(self) -> int:
-        """Rows of deltas; longer perturbations repeat them."""
+        """Number of rows of deltas: the period with which words share them."""
         return self.offsets.times
 
     @property
@@ -227,24 +228,22 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @cached_property
     def signature(self) -> int:
-        """Value of the register ``signature``; one port does not count, for compatibility with cores without the
-        parameter.
-        """
+        """Value of the register ``signature``; `ports` counts only above 1, as older cores have no such parameter."""
         return self.signed(*(() if self.ports > 1 else ("ports",)))
 
     @property
     def reader(self) -> AxiReadSpec:
-        """Reads of a port: long bursts for the weight stream."""
+        """Reader of a port: long bursts for the weight stream."""
         return AxiReadSpec(address=self.address)
 
     @property
     def writer(self) -> AxiWriteSpec:
-        """Writes of a port: short FIFOs, as only records are written."""
+        """Writer of a port: short FIFOs, because it writes only records."""
         return AxiWriteSpec(address=self.address, burst=16, depth=32)
 
     @property
     def image_beats(self) -> Mapping[str, int | str]:
-        """Beats of the images of program and state; the program determines the size of the deltas."""
+        """Beats of the images of program and generator state; the size of the deltas depends on the program."""
         return {"program": "program_beats", "state": -(-self.generator.state_bits // (8 * BEAT))}
 
     def layout(self, program: Program) -> ZostreamLayout:
@@ -290,11 +289,11 @@ class ZostreamSpec(ZerothOrderSpec):
 
     @staticmethod
     def longest(images: StreamImages) -> int:
-        """Most tokens of a sample of a network: both sides are on the chip at once."""
+        """Maximum number of tokens of a network's sample, with both sides on the chip at once."""
         return images.program.capacity // 2
 
     def check_lengths(self, images: StreamImages, lengths: Sequence[int]) -> None:
-        """Refuse samples with no or too many tokens: a `UserError` for the first."""
+        """Raise `UserError` for the first sample without tokens or with too many."""
         most = self.longest(images)
         for number, length in enumerate(lengths):
             if not 1 <= length <= most:
@@ -314,9 +313,9 @@ class ZostreamSpec(ZerothOrderSpec):
         Raises
         ------
         UserError
-            For a program of another size.
+            If the program was made for a core of another size.
         ProgramError
-            For any other reason: with the core's reason and the number of the operation.
+            If the core would refuse the program; has the core's reason and the number of the operation.
         """
         if program.size != self.size:
             raise UserError(f"{name} was laid out for {program.size}; this core is {self.size}")
@@ -343,7 +342,7 @@ class ZostreamSpec(ZerothOrderSpec):
                 raise ProgramError(reason, f"{name} {text}", number)
 
     def check_steps(self, settings: StepSettings) -> None:
-        """Refuse settings of steps that the core cannot run: another loss or a too large eps is a `UserError`."""
+        """Raise `UserError` for settings of steps that the core cannot run: another loss, or eps out of range."""
         if settings.loss != "cross_entropy":
             raise UserError(f"loss = {settings.loss}: {self.name} has cross_entropy alone")
         if settings.eps_shift not in STREAM_EPS_SHIFTS:
@@ -354,13 +353,13 @@ class ZostreamSpec(ZerothOrderSpec):
             )
 
     def check_cut(self, settings: StepSettings, images: StreamImages) -> None:
-        """Refuse steps whose cut is not the program's: a `UserError`. With a forward cache only programs have a cut."""
+        """Raise `UserError` if the steps have another cut than the program. With a forward cache, steps have no cut."""
         if settings.split.cut != (cut := 0 if images.cached else images.cut):
             name = images.model.transformer.network.name
             raise UserError(f"cut = {settings.split.cut}: the program of {name} was made for steps with cut = {cut}")
 
     def step_registers(self, settings: StepSettings, images: StreamImages) -> dict[str, int]:
-        """Registers of a training command for the settings of its steps, see `check_cut`."""
+        """Values of a training command's registers from the settings of its steps, see `check_cut`."""
         split = settings.split
         self.check_cut(settings, images)
         span = split.layout(images.model, self.generator.period).spans[1]
@@ -386,5 +385,5 @@ class ZostreamSpec(ZerothOrderSpec):
 
 
 def _halves(value: int, least: int) -> list[int]:
-    """Halves of a value, down to the least."""
+    """Repeated halves of a value, down to `least`."""
     return [value >> times for times in range(1, value.bit_length()) if value >> times >= least]

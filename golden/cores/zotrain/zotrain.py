@@ -61,26 +61,28 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
     lanes : int
         Size of the array of multipliers: values a cycle. Refused: other than 16 or 32.
     columns : int
-        Size of the array of multipliers: outputs for each value. Refused: no power of two, outside 2 to 16.
+        Size of the array of multipliers: outputs for each value. Refused: other than a power of two from 2 to 16.
     generator : PezoSpec
         Numbers of the perturbations: `generator.strategy`, `generator.scale.urng.bits`, `generator.pool.p`, ...
-        Refused: fewer than 31 numbers a cycle: parameters that share a number stay tied, and accuracy collapses;
-        numbers a cycle with a factor in common with the parameters of a word; no replay.
+        Refused: fewer than 31 numbers per cycle, because parameters that share a number stay tied, and accuracy
+        collapses; n numbers per cycle, if n and the number of parameters of a word have a common factor; a generator
+        without replay.
     gaussian : str
-        ``tree``, ``select`` or ``sum``: a `GaussianArraySpec` of this form in place of `generator`, with a number for
-        each parameter of a perturbation's word. A baseline, for comparison only. Refused: settings of the unused
+        ``tree``, ``select`` or ``sum``: a `GaussianArraySpec` of this form replaces `generator`, with a number for each
+        parameter of a perturbation's word. A baseline, for comparison only. Refused: settings of the replaced
         `generator`.
     deltas : str
-        Reads of the deltas: `block`, all numbers of a word in a cycle; `ultra`, a quarter in a cycle, with a quarter of
-        the multipliers, and the cut memory in the same RAM if both fit. The kind of RAM is planned for the board.
+        Reads of the deltas: `block` reads all numbers of a word in a cycle; `ultra` reads a quarter in a cycle, with a
+        quarter of the multipliers, and holds the cut memory in the same RAM if both fit. The kind of RAM is planned for
+        the board.
     cut_rows : int
         Rows of the memory at the cut, for outputs of the network's first part. Both parts then have perturbations of
         their own (`golden.zo.split.Split`), see `kept_samples`. 0: the core does not cut the network. Refused: more
         than 65,536; a network of one stage.
     fold : bool
-        Words share rows of deltas and offsets, as the generator's numbers repeat: as many rows as its cycles, for a
-        network of any number of words. Not with `cut_rows`. Refused: fewer words than rows; a pool, a Gaussian
-        generator; `cut_rows`.
+        Words share rows of deltas and offsets, because the generator's numbers repeat: the number of rows is the
+        generator's period, whatever the number of words. Refused: fewer words than rows; a pool; a Gaussian generator;
+        `cut_rows`.
     loss : str
         Loss of a step: the cross entropy of labels, or `mse`, the mean squared error of an autoencoder, whose targets
         are the samples themselves. Refused: more than 256 classes; with `mse` other outputs than inputs, more than
@@ -144,7 +146,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
             raise UserError(f"{self.network} has deltas of more than a megabyte: fold them with fold=true")
 
     def _check_fold(self) -> None:
-        """Refuse to fold deltas of an unsuitable generator, cut or network."""
+        """Refuse `fold` with an unsuitable generator, cut or network."""
         if self.gaussian != "none" or self.generator.strategy == "pool":
             raise UserError("fold = true needs numbers that return after few cycles: a generator on the fly")
         if self.cut_rows:
@@ -172,7 +174,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def _times(self) -> int:
-        """Cycles after which the generator's numbers repeat in other places."""
+        """Cycles after which the generator's numbers repeat, rotated."""
         return len(self.generator.base)
 
     @cached_property
@@ -184,12 +186,12 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def parts(self) -> int:
-        """Cycles for the deltas of a word."""
+        """Cycles to read the deltas of a word."""
         return 1 if self.deltas == "block" else 4
 
     @property
     def shares_rows(self) -> bool:
-        """Whether the memory at the cut shares the deltas' UltraRAM: both fit in half of the rows, and in the width."""
+        """Whether the memory at the cut shares the deltas' UltraRAM: each fits in half of the rows and in the width."""
         if not self.cut_rows or self.parts == 1:
             return False
         half, mapping = URAM_ROWS // 2, self.mapping
@@ -199,7 +201,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         return max(deltas, self.cut_rows) <= half and outputs <= numbers * DELTA.width
 
     def kept_samples(self, cut: int) -> int:
-        """Most samples of a step with a cut: both sides' outputs of the stage before the cut fit."""
+        """Maximum number of samples of a step with this cut: the rows at the cut hold both sides' outputs."""
         return min(self.cut_rows // self._rows_of_sample(cut), LARGEST_BATCH)
 
     def _rows_of_sample(self, cut: int) -> int:
@@ -214,7 +216,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         ----------
         split : Split
         batch : int
-            Most samples of a step.
+            Maximum number of samples in a step.
 
         Raises
         ------
@@ -229,7 +231,7 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
             )
 
     def step_registers(self, settings: StepSettings) -> dict[str, int]:
-        """Registers of a training command for the settings of its steps."""
+        """Values of a training command's registers from the settings of its steps."""
         split, rows = settings.split, len(self.mapping.parts(settings.split.cut)[-1].rows)
         return {
             "eps_shift": settings.eps_shift,
@@ -281,11 +283,11 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def dsps(self) -> int:
-        """DSPs of the core: the array, a product for each number of a part, and the losses."""
+        """DSP slices of the array, of a product for each number read in a cycle, and of the losses."""
         return self.forward.dsps + -(-self.source.width // self.parts) + (2 if self.loss == "mse" else 1)
 
     def smaller(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Settings with less memory: fewer rows at the cut, deltas in parts, folded rows, a smaller array."""
+        """Settings that need less memory: fewer rows at the cut, deltas in parts, folded rows, a smaller array."""
         halved = [self.cut_rows >> times for times in range(1, self.cut_rows.bit_length())]
         return {
             "cut_rows": [{"cut_rows": rows} for rows in (*halved, *([0] if self.cut_rows else []))],
@@ -296,12 +298,12 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
 
     @property
     def cuts(self) -> int:
-        """Number of allowed values of `cut`: 0, and the stages before which the core can cut the network."""
+        """Number of allowed values of `cut`: 0, and each stage before which the core can cut the network."""
         return len(self.forward.stages) if self.cut_rows else 1
 
     @classmethod
     def for_network(cls, preset: dict[str, object], network: Network) -> dict[str, Any]:
-        """Settings of a preset for another network; an autoencoder has no cut."""
+        """Settings of a preset, changed to another network; an autoencoder has no cut."""
         settings = super().for_network(preset, network)
         if network.repeats_inputs:
             settings.pop("cut_rows", None)
@@ -324,5 +326,5 @@ class ZotrainSpec(ZerothOrderSpec, NetworkCoreSpec):
         yield Check(train & reduce(or_, too_large, False), Error.BAD_BATCH, batch)
 
     def uncut(self, settings: Any) -> Any:
-        """Whether the second part has perturbations without a cut."""
+        """Whether the second part has several perturbations although the cut is 0."""
         return (settings.p2 != 1) & (settings.cut == 0)
