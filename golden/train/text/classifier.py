@@ -84,7 +84,7 @@ class TextClassifier(nn.Module):
         if self._tokenizer.pad_token is None:
             # a decoder's tokenizer may lack a padding token: any token serves, as attention is masked
             self._tokenizer.pad_token = self._tokenizer.convert_ids_to_tokens(0)
-        self.encoder = _loaded(folder, "model", "AutoModel", dtype=torch.float32)
+        self.encoder = loaded(folder, "model", "AutoModel", dtype=torch.float32)
         if self.encoder.config.is_encoder_decoder:
             raise UserError(
                 f"{folder} is an encoder with a decoder ({self.encoder.config.model_type}), which has no rows of its "
@@ -191,7 +191,7 @@ def load_tokenizer(folder: Path) -> Any:
     UserError
         If `transformers` is not installed, or the folder has no tokenizer.
     """
-    tokenizer = _loaded(folder, "tokenizer", "AutoTokenizer")
+    tokenizer = loaded(folder, "tokenizer", "AutoTokenizer")
     files = tokenizer.vocab_files_names.values()
     # without these files the library makes a tokenizer that knows no word; a tokenizer of bytes needs no file
     if files and not any((folder / name).is_file() for name in files):
@@ -199,7 +199,7 @@ def load_tokenizer(folder: Path) -> Any:
     return tokenizer
 
 
-def _loaded(folder: Path, what: str, reader: str, **settings: Any) -> Any:
+def loaded(folder: Path, what: str, reader: str, **settings: Any) -> Any:
     """Part of a folder, loaded with the library's progress bars off."""
     try:
         import transformers

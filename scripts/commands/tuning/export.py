@@ -12,7 +12,7 @@ from ...options import PATH, SectionedCommand, as_json, network_options, option,
 
 OF_SENTENCES = ("transformers", "gguf")
 KINDS = ("pytorch", "onnx", "npz", *OF_SENTENCES)
-"""What can be written; the last ones of a run on sentences alone."""
+"""What can be written."""
 
 
 @click.command(cls=SectionedCommand, short_help="Bring a RUN of tune back to PyTorch, ONNX or integers.")
@@ -42,7 +42,7 @@ def command(
 
     RUN is the file of `fabtune tune`, its folder, or a delta. For PyTorch the output is a state dict for your class
     (.pt, .safetensors), or a program of torch.export with every operation outside layers (.pt2). A run on sentences
-    goes to a whole FOLDER (--to transformers), and where it started from a GGUF file, to a GGUF file.
+    goes to a whole FOLDER (--to transformers) or to ONNX, and where it started from a GGUF file, to a GGUF file.
     """
     from ....golden.importers.user_module import holds_network
     from ....golden.models.checkpoint import refuse_existing
