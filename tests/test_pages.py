@@ -117,7 +117,7 @@ def test_the_page_of_commands_shows_each_in_its_section():
 
 def test_readme_shows_commands_that_the_page_of_commands_has():
     shown = {line.split()[0] for line in command_lines(ROOT / "README.md")}
-    assert shown == {"import", "tune", "package", "export", "delta", "federate", "cost"}
+    assert shown == {"which", "import", "tune", "package", "export", "delta", "federate", "cost"}
     assert "](docs/commands.md)" in (ROOT / "README.md").read_text()
 
 

@@ -1,6 +1,7 @@
 """`fabtune which`: cores, presets and boards for a network, as `import` and `cost` have them."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,13 @@ def test_a_description(fabtune):
     result = which(fabtune, "64 fc8 relu fc10")
     assert result["kind"] == "network of layers"
     assert by_name(result)["zotrain", "tiny"]["tunes"] == "all 610 parameters, by zeroth order"
+
+
+def test_the_readmes_figures_are_those_of_the_command(fabtune):
+    readme = " ".join((Path(__file__).parents[3] / "README.md").read_text().split())
+    small = by_name(which(fabtune, "minilm"))["zostream", "small"]
+    time, size = f"{small['milliseconds']:.0f} ms", f"{small['parameter_bytes'] / 1e6:.1f} MB"
+    assert f"through MiniLM takes about {time} on `zostream small`, with {size} of parameters in DRAM" in readme
 
 
 def test_presets_that_fit_on_no_board_are_left_out():
