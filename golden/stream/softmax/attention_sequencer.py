@@ -184,7 +184,7 @@ class AttentionSequencerSpec(Spec):
         return ContextScaleSpec(lanes=self.exponentials, queries=self.queries, keys=self.keys, tag=tag)
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: 12 ports to the memory, the array, the softmax and the division."""
+        """Streams, longer than most: 12 ports, to the memory, the array, the softmax and the division."""
         address, part = Field("address", self.layout.address), Field("part", self.layout.part)
         softmax, scale = self.softmax.streams(), self.scale.streams()
         count = Format.up_to(self.sums)
