@@ -4,20 +4,21 @@
 spec. The classes and protocols of names in capitals are in `sim.trials.contract`, `sim.compiled.activity`,
 `sim.compiled.tuner` and `boards.sweep.core_sweep`::
 
-    package  module         name               contents                                    without the part
-    hw       CORE           class, CamelCase   RTL                                         no Verilog
-    sim      tb_CORE        scenario           phases of the bench                         no verification
-    boards   job            HOST               host driver of a core that trains           no jobs on a board
-    boards   selftest       selftest           small job with expected results             no package
-    boards   example        example            job of a task, with a program               package without example
-    boards   sweep          SWEEP              CoreSweep: designs, training and cost       no sweep
-    sim      trials         TRIALS             Trials: short jobs, schedules, limits       faults meet only the bench
-    sim      tune           TUNER              Tuner: tuning jobs on the compiled core     no tuning in RTL
-    sim      tune           TRANSFORMER_TUNER  TransformerTuner: the same on transformers  no transformers
-    sim      tune           FEDERATION         Federation: simulated clients               no federation
-    sim      measured_jobs  ACTIVITY           job for toggle counts                       no activity
-    sim      measured_jobs  ROOFLINE           CoreRoofline: jobs for work counts          no roofline
-    sim      measured_jobs  step_cycles        cycles of a transformer's step              no measurement
+    package  module            name               contents                                    without the part
+    hw       CORE              class, CamelCase   RTL                                         no Verilog
+    sim      tb_CORE           scenario           phases of the bench                         no verification
+    boards   job               HOST               host driver of a core that trains           no jobs on a board
+    boards   selftest          selftest           small job with expected results             no package
+    boards   example           example            job of a task, with a program               package without example
+    boards   sentence_example  sentence_example   job of a language model on sentences        no language models
+    boards   sweep             SWEEP              CoreSweep: designs, training and cost       no sweep
+    sim      trials            TRIALS             Trials: short jobs, schedules, limits       faults meet only the bench
+    sim      tune              TUNER              Tuner: tuning jobs on the compiled core     no tuning in RTL
+    sim      tune              TRANSFORMER_TUNER  TransformerTuner: the same on transformers  no transformers
+    sim      tune              FEDERATION         Federation: simulated clients               no federation
+    sim      measured_jobs     ACTIVITY           job for toggle counts                       no activity
+    sim      measured_jobs     ROOFLINE           CoreRoofline: jobs for work counts          no roofline
+    sim      measured_jobs     step_cycles        cycles of a transformer's step              no measurement
 
 Formal rules are in ``formal_CORE.py``; the register map is `REGISTERS` of ``registers.py``.
 """
