@@ -20,10 +20,9 @@ class DepthwiseSpec(FilterBlockSpec):
     channels : int
         Channels of the input; the output has as many channels. From 1 to 1024.
     height : int
-        Height of the input; the output has as many channels. From 1 to 1024. Refused: a padded input smaller than the
-        kernel.
+        Height of the input, 1 to 1024. Refused: a padded input smaller than the kernel.
     width : int
-        Width of the input; the output has as many channels. Refused: as `height`.
+        Width of the input, 1 to 1024. Refused: as `height`.
     kernel : tuple of int
         Height and width, or one number for both, 1 to 16.
     stride : tuple of int

@@ -18,9 +18,9 @@ class FcSpec(LayerBlockSpec):
     Parameters
     ----------
     inputs : int
-        ActivationMemory, 1 to 16384.
+        Number of inputs, 1 to 16384.
     outputs : int
-        ActivationMemory, 1 to 16384.
+        Number of outputs, 1 to 16384.
     activation : str
         Activation by its word in a network's text, as ``relu6``; ``none`` for none. Refused: any other word.
     lanes : int

@@ -124,7 +124,7 @@ class LayerBlockSpec(Spec):
     # -- the block -------------------------------------------------------------------------------------------------
 
     def streams(self) -> dict[str, Stream]:
-        """Streams: `load` for parameters and `i` for samples in, `o` for outputs out."""
+        """Streams: inputs `load` for parameters and `i` for samples, output `o`."""
         return {
             "load": Stream(
                 "in",
@@ -201,7 +201,7 @@ class LayerBlockSpec(Spec):
     def cycles(self, count: int) -> int | None:
         """Cycles of `count` samples at full speed, from first activation to last output.
 
-        None if entry of a sample takes longer than the computation, or does not overlap.
+        None if a sample takes longer to enter than to compute, or cannot enter during the computation.
         """
         if count > 1 and not (self.mapping.sample_buffers == 2 and self._entry + BETWEEN <= self.period):
             return None

@@ -31,10 +31,10 @@ class MacSpec(Spec):
     columns : int
         Number of columns; each multiplies all lanes. From 1 to 16.
     terms : int
-        Across: most products of a sum, words times lanes; how wide it is follows from it. Refused: below `lanes`, one
-        word's; above 16384.
+        Mode `across`: maximum number of products of a sum, lanes times words; it determines the sum's width. Refused:
+        below `lanes`, the products of one word; above 16384.
     batch : int
-        Most words of a sum within a multiplier, 1 to 256.
+        Mode `within`: maximum number of words of a sum, 1 to 256.
     mode : "across" or "within"
         One sum per column over all lanes; or one sum per multiplier, with a column's parameter sent to all lanes.
     """

@@ -1,4 +1,4 @@
-"""Softmax from two tables without a divider: maximum subtracted, sum normalised to 1 to 2.
+"""Softmax from two tables without a divider: the maximum is subtracted, and the sum normalised to the range 1 to 2.
 
 Each table fits one block RAM, as in InstantFT (section 4.1, after Duarte et al., 2018).
 """

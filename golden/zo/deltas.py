@@ -1,16 +1,15 @@
-"""Deltas: the sum of a zeroth-order job's updates, folded to the generator's period if that is short.
+"""Deltas: the sum of a zeroth-order job's updates, folded to the generator's period where the period is short.
 
 Each update adds an integer multiple of a perturbation. PeZO's perturbations are shifts of one periodic sequence, and so
 is their sum. With steps (s, c), each c times the perturbation at position s, number j of word w is::
 
     sum of c * base[(w + s) mod times, (j + w + s) mod n] = total[w mod times, (j + w) mod n]
 
-If the source does not rotate, the column has no ``w + s`` and ``w``. A job changes only `total`, of the base's shape,
-whatever the network's size: 255 x 31 integers with 8-bit generators on the fly. Sums are modulo 2**32, so their order
-has no effect.
+Without rotation the column is j on both sides. A job changes only `total`, of the base's shape, whatever the network's
+size: 255 x 31 integers with 8-bit generators on the fly. Sums are modulo 2**32, so their order has no effect.
 
-With other sources a perturbation, and so the sum, is a table of all words' numbers: a base with a row for each word,
-without rotation, drawn anew at each position.
+With other sources a perturbation is drawn anew at each position: a table with a row for each word, without rotation. So
+is the sum.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class PerturbationTable:
         return self.numbers(table, np.arange(words))
 
     def numbers(self, table: Integers, words: Integers) -> Integers:
-        """Numbers of the words with these numbers, (len(words), n)."""
+        """Rows of a table for the words with these indices, (len(words), n)."""
         numbers: Integers = table[self._places(words)]
         return numbers
 
@@ -94,7 +93,7 @@ class PerturbationTable:
         return word % times, (number + word) % n if self._rotates else number
 
     def narrowed(self, numbers: NDArray[np.integer]) -> Integers:
-        """Integers of the source's numbers."""
+        """The source's numbers as integers."""
         wide = Format(32 - self.fraction, self.fraction)
         return narrow(numbers.astype(np.int64), self.source.fraction_bits, wide)
 

@@ -42,13 +42,13 @@ class ZerothOrderStep:
     Parameters
     ----------
     position : int
-        Position of the perturbation; of a pair the second part's.
+        Position of the perturbation; for a pair, of its second-part perturbation.
     coefficient : int
-        Multiple of the perturbation added to the deltas, before rounding to the bytes of a message.
+        Factor of the perturbation in the update of the deltas, before rounding to the bytes of a message.
     difference : int
         Sum of the samples' loss differences, with `DIFFERENCE_FRACTION` fraction bits.
     words : array of int, (samples,)
-        32 bits of losses for each sample: `probabilities`, or an autoencoder's `mse_difference.ERROR`.
+        32 bits for each sample: `probabilities`, or for an autoencoder the error in `mse_difference.ERROR`.
     """
 
     position: int
@@ -72,7 +72,7 @@ class TunedPart:
     def offsets(self, table: Integers, narrow: Narrower) -> Integers:
         """Offsets of all words, (words, n), from a table of deltas with 28 fraction bits."""
         spread, part = self.deltas.perturbation.spread, self.part
-        # words on the same row share offsets, so clipping counts once
+        # words on the same row share offsets, so a clipped offset counts once
         if len(part.rows) < part.words:
             return spread(narrow(table, DELTA, part.offset_format), part.words)
         return narrow(spread(table, part.words), DELTA, part.offset_format)
@@ -165,7 +165,7 @@ class ZerothOrderJob:
 
     @property
     def saturated_places(self) -> dict[str, int]:
-        """Saturations by operation, where the model names it."""
+        """Saturations by operation, if the model names the operations."""
         return dict(self._narrow.named)
 
     @property
@@ -190,7 +190,7 @@ class ZerothOrderJob:
         Returns
         -------
         list of ZerothOrderStep
-            A record for each projected gradient; pairs of one first-part perturbation are neighbours.
+            A record for each projected gradient; pairs with the same first-part perturbation are neighbours.
         """
         self._check(inputs, labels, rate)
         period, narrow = self.source.period, self._narrow

@@ -1,8 +1,9 @@
 """`loss_difference`: difference of a sample's losses on both sides of a perturbation, by the trapezoid on the softmax.
 
 The gradient of the cross entropy along the logits is p - [label]. Its mean over both sides, times the distance, is
-``sum over classes of (p+ + p- - 2 [label]) (l+ - l-) / 2``. Nothing is rounded: the half is a fraction bit. A logarithm
-of the softmax's table would be inaccurate for close sides; this difference is exactly odd in their exchange.
+``sum over classes of (p+ + p- - 2 [label]) (l+ - l-) / 2``. Nothing is rounded: the half is a fraction bit. The
+difference of two logarithms from a table would be inaccurate for close sides. This difference changes exactly its sign
+if the sides are exchanged.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def loss_differences(
     plus, minus : array of int, (samples, classes)
         Logits of either side, Q8.16.
     labels : array of int, (samples,)
-        A label outside the classes subtracts nothing.
+        A label outside the classes counts as 0 for every class.
     tables : SoftmaxTables
         Integer model of the softmax.
 
@@ -69,7 +70,7 @@ class LossDifferenceSpec(Spec):
     Parameters
     ----------
     classes : int
-        Logits of a side, at most: 1 to 256.
+        Maximum number of logits of a side: 1 to 256.
     """
 
     name: ClassVar[str] = "loss_difference"
@@ -111,12 +112,12 @@ class LossDifferenceSpec(Spec):
         return done + 1
 
     def _first_product(self, length: int) -> int:
-        """Cycles from the last minus logit to the load of the first product; two are for memories."""
+        """Cycles from the last minus logit to the load of the first product, two of them for memories."""
         softmax = self.softmax
         return softmax.period(length) + softmax.drain - 2 * length + 1 + 2
 
     def _products(self, length: int) -> int:
-        """Cycles from the load of a pair's first product to its word, when the next pair's may be loaded."""
+        """Cycles from the load of a pair's first product to its word; then the next pair's first product may load."""
         return self.product * length + 1
 
     def side_memory(self, name: str, width: int) -> MemoryShape:

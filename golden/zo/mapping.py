@@ -59,12 +59,12 @@ class PerturbationMapping:
         return range(len(self.forward.stages))[self.first : self.last]
 
     def parts(self, cut: int) -> tuple[PerturbationMapping, ...]:
-        """Words of both parts of a network cut before stage `cut`; of the whole for 0."""
+        """Words of both parts of a network cut before stage `cut`; for 0, words of the whole network."""
         return tuple(replace(self, first=first, last=last) for first, last in ((0, cut), (cut, None)) if last != 0)
 
     @cached_property
     def cycles(self) -> int:
-        """Generator cycles for each word of the array's memories: 1, 2, 4 or 8.
+        """Number of generator cycles for each word of the array's memories: 1, 2, 4 or 8.
 
         A network of few words leaves most of a block RAM of deltas empty. A perturbation's word is then a part of the
         array's, and fewer parameters share a number.
@@ -85,7 +85,7 @@ class PerturbationMapping:
 
     @property
     def words(self) -> int:
-        """Words of a perturbation: generator cycles."""
+        """Number of a perturbation's words: generator cycles."""
         return self.bias_words + self.weight_starts[self.stages.stop] - self.weight_starts[self.stages.start]
 
     @cached_property
@@ -124,7 +124,7 @@ class PerturbationMapping:
 
     @property
     def _deadlines(self) -> tuple[Deadline, ...]:
-        """Words required by the cycles of a pass: at least the biases and the first word of weights.
+        """Words that must have offsets by each cycle of a pass: at least the biases and the first word of weights.
 
         A pass takes a word of weights per cycle, each stage on both sides before the next stage. Waits between stages
         are ignored.
@@ -134,7 +134,7 @@ class PerturbationMapping:
             for group in range(stage.weight_groups):
                 first = stage.weights - self._weight_starts[self.stages.start] + group * stage.words
                 used = start + group * (stage.cycles // stage.weight_groups)
-                # the first word of a group is the most urgent, or the last if words are made more slowly than used
+                # a group's first word is the most urgent, but its last word if words are made more slowly than used
                 for word in (0, stage.words - 1):
                     deadlines.append(Deadline(self.bias_words + (first + word + 1) * self.cycles, used + word))
             start += 2 * stage.cycles

@@ -36,7 +36,7 @@ class StepOrder:
 class ZerothOrderLayout:
     """Regions of a zeroth-order core's commands, without its network.
 
-    Only the number of `rows` of the deltas is used; `outputs` are the logits of a sample.
+    Only the length of `rows`, the rows of deltas, is used; `outputs` is the number of logits of a sample.
     """
 
     def __init__(self, rows: Sized, generator: Generator, outputs: int) -> None:
@@ -92,7 +92,7 @@ class ZerothOrderLayout:
         return Region.containing("state", np.pad(packed, (0, self.state_beats * BEAT - packed.size)))
 
     def deltas(self, rows: Integers | None = None) -> Region:
-        """Deltas of each row, (rows, n) in `deltas.DELTA`; without them space for the core to save its own."""
+        """Deltas of each row, (rows, n) in `deltas.DELTA`; by default space for the core to save its deltas."""
         if rows is None:
             return Region("deltas", self.delta_beats * BEAT)
         padded = np.pad(rows, ((0, 0), (0, self.row_beats * WORDS - rows.shape[1])))

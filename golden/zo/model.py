@@ -21,7 +21,7 @@ class PartWords(Protocol):
     words : int
         Number of words: generator cycles of a perturbation.
     rows : array of int
-        Delta rows of the words, numbered in the whole model: one for each word, or fewer, shared periodically.
+        Number, in the whole model, of each word's row of deltas; or the rows of one period, if words share rows.
     """
 
     @property

@@ -84,7 +84,7 @@ class MseDifferenceSpec(Spec):
 
     @property
     def period(self) -> int:
-        """Cycles between pairs in a steady stream: a pair begins after the previous word is taken."""
+        """Cycles between pairs in a steady stream: a pair begins when the previous pair's word has been taken."""
         return 2 * self.outputs + self.latency
 
     def streams(self) -> dict[str, Stream]:

@@ -2,9 +2,9 @@
 
 ``eps = 2**-eps_shift`` is wiring. The scaled number is rounded, half to even, to the weights' fraction *before* the
 addition. So rounding is an odd function of the number and independent of the weight: plus and minus are exact
-opposites, and with wrapping additions a perturbation can be undone bit for bit. A plain shift is biased by half a last
-place. Applied to the sum, it reduces every weight at every perturbation of either sign. Applied to the step, as
-`truncate` does, it moves weights down for plus and up for minus.
+opposites, and with wrapping additions a perturbation can be undone bit for bit. A plain shift in place of rounding has
+a bias of half a last place. On the sum, it would reduce every weight with every perturbation of either sign. On the
+step, as with `truncate`, it moves weights down for plus and up for minus.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class PerturbSpec(Spec):
     scale : str
         Unsigned format of the factor beside the numbers; empty for already scaled numbers.
     eps_shift : int
-        ``eps = 2**-eps_shift``; 10 is MeZO's 1e-3. It leaves 1 to 40 bits to round off, and a step no wider than a
-        weight.
+        ``eps = 2**-eps_shift``; 10 is MeZO's 1e-3. Refused unless 1 to 40 bits are rounded off and a step is no wider
+        than a weight.
     rounding : "half-even" or "truncate"
         Rounding of the scaled number; `truncate` shows the bias.
     overflow : "saturate" or "wrap"

@@ -16,14 +16,14 @@ BIAS_LUT_ROWS = 128
 
 
 class Deadline(NamedTuple):
-    """The first `words` words of a perturbation have offsets before `cycle` of a pass uses the last of them."""
+    """The first `words` words of a perturbation must have offsets before `cycle` of a pass, which uses the last one."""
 
     words: int
     cycle: int
 
 
 class BiasGroups(NamedTuple):
-    """Contiguous groups of output channels with biases in one row: first group, number of groups."""
+    """Contiguous groups of output channels whose biases share a row: first group, number of groups."""
 
     first: int
     size: int
@@ -68,7 +68,7 @@ class Rows:
     bias_groups : tuple of BiasGroups
         Groups of each row of biases.
     most_groups : int
-        Largest number of groups in a row of biases.
+        Maximum number of groups in a row of biases.
     columns : int
         Biases of a group.
     weight_rows : int
@@ -95,7 +95,7 @@ class Rows:
 
 
 def delta_memory(rows: int, width: int, shared_rows: int = 0) -> MemoryShape:
-    """Rows of `width` deltas, and `shared_rows` of another component on the write port."""
+    """Memory of `rows` rows of `width` deltas, and of `shared_rows` rows of another component on the write port."""
     depth = 2 << (max(rows, shared_rows) - 1).bit_length() if shared_rows else rows
     return MemoryShape(
         "deltas",
@@ -109,7 +109,7 @@ def delta_memory(rows: int, width: int, shared_rows: int = 0) -> MemoryShape:
 
 
 def offset_memories(rows: Rows, n: int, parts: int) -> tuple[MemoryShape, ...]:
-    """Offsets of the weights of both sides, a memory for each part of a row; the last part may be narrower."""
+    """Memories for the offsets of both sides' weights: one for each part of a row; the last part may be narrower."""
     width, words = -(-n // parts), rows.period or len(rows.whole.weights) // rows.weight_rows
     depth, last = 2 << (words - 1).bit_length(), n - (parts - 1) * width
     whole = parts if last == width else parts - 1
@@ -122,6 +122,6 @@ def offset_memories(rows: Rows, n: int, parts: int) -> tuple[MemoryShape, ...]:
 
 
 def bias_offset_memory(rows: Rows) -> MemoryShape:
-    """Offsets of the biases of both sides, a group a word."""
+    """Memory for the offsets of both sides' biases, one group per word."""
     depth = 2 << (rows.groups - 1).bit_length()
     return MemoryShape("offsets of biases", depth, rows.columns * Q4_12.width, lut_rows=BIAS_LUT_ROWS, ultra=True)

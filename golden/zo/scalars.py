@@ -31,7 +31,7 @@ Moves = list[tuple[int, int]]
 
 @dataclass(frozen=True)
 class Scalars:
-    """Scalars of a step, -127 to 127, by pair of perturbations, with a common shift, 0 to 24."""
+    """Scalars of a step: an integer from -127 to 127 for each pair of perturbations, and a common shift, 0 to 24."""
 
     shift: int
     values: tuple[int, ...]

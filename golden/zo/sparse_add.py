@@ -68,7 +68,7 @@ class SparseAddSpec(Spec):
 
     @property
     def lead(self) -> int:
-        """Cycles from a correction's entry to the earliest entry of its beat: two of the FIFO, and two more."""
+        """Cycles from a correction's entry to the earliest entry of its beat: two for the FIFO, and two more."""
         return 4
 
     def streams(self) -> dict[str, Stream]:
@@ -137,7 +137,7 @@ class SparseAddSpec(Spec):
     # -- the model ---------------------------------------------------------------------------------------------------
 
     def run(self, inputs: dict[str, Words], words: int) -> dict[str, Words]:
-        """Beats of all packets complete in both streams.
+        """Beats of the packets that are complete in both streams.
 
         A correction with an index not above all earlier ones, or beyond the packet's end, is dropped; `error` is then
         set in the packet's last beat.
@@ -170,7 +170,8 @@ class SparseAddSpec(Spec):
     def cycles(self, inputs: dict[str, Words]) -> int:
         """Cycles from the first input word of an idle block to its last output word, without stalls.
 
-        Corrections do not delay beats after `lead`: at most one arrives a cycle, and at most one is used.
+        After `lead`, corrections delay no beat by their arrival: at most one per cycle arrives, and at most one is
+        used.
         """
         return self.lead + self.slots(inputs) + self.latency
 

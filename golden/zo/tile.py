@@ -110,7 +110,8 @@ class TileSpec(Spec):
     def cycles(self, last: Integers) -> int:
         """Cycles from the first input word of a job to its last output word, without stalls.
 
-        One a word, the generator's replay or mark after each `last` but the final one, and the lanes' latency.
+        One cycle per word, a replay or mark of the generator after each `last` except the final one, and the lanes'
+        latency.
         """
         return len(last) + int(last[:-1].sum()) * self.pezo.replay_cycles + self.latency
 

@@ -41,7 +41,7 @@ class WeightPathSpec(Spec):
     lanes : int
         Weights a cycle: 8, 16, 32 or 64.
     scales : int
-        Scales of a beat, 1 to 64; 1 if every block is a whole number of beats.
+        Maximum number of scales in a beat, 1 to 64; 1 if every block is a whole number of beats.
     index_bits : int
         Bits of a correction's index, see `sparse_add`.
     queue : int

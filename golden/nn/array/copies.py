@@ -24,7 +24,7 @@ def copy_of(mapping: Mapping, at: int) -> Copy | None:
 
 
 def copies(mapping: Mapping) -> tuple[Copy, ...]:
-    """Distinct distances of all stages, ascending."""
+    """Distinct copies of all stages, ascending."""
     found = {copy_of(mapping, at) for at in range(len(mapping.stages))}
     return tuple(sorted(copy for copy in found if copy is not None))
 

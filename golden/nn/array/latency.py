@@ -100,10 +100,10 @@ def write_to_read(across: int, pooling: int) -> int:
 
 
 def drain_cycles(across: int, pooling: int) -> int:
-    """Count-down of the sequencer after a stage's last word.
+    """Start of the sequencer's count-down after a stage's last word.
 
-    The smallest count without early reads, by the reader of the output memory (`READABLE` cycles after `filled`) and by
-    the next stage. Parameters: see `output_latency`.
+    The smallest value with which neither the reader of the output memory (`READABLE` cycles after `filled`) nor the
+    next stage reads too early. Parameters: see `output_latency`.
     """
     outputs = output_latency(across, pooling) - (DRAIN + FILLED + READABLE)
     activations = write_to_read(across, pooling) - (DRAIN + STAGE_STATES + 1)

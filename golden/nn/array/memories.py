@@ -22,10 +22,11 @@ _OUTPUT_LUT_ROWS = 32
 def parameter_memory(
     name: str, words: int, lanes: int, columns: int, beats_per_write: int = 1, frozen: bool = False
 ) -> MemoryShape:
-    """Memories of parameter words for the whole array: one a beat, or one of whole words.
+    """Memories of parameter words for the whole array: one for each beat of a word, or one of whole words.
 
-    `frozen` parameters are written by the word, as 128 bits leave a ninth of two block RAMs unused. LUT RAM wastes
-    nothing by the beat; from 8 columns on it has more rows, as block RAMs would be nearly empty.
+    `frozen` parameters are written in whole words, because a beat of 128 bits leaves a ninth of two block RAMs unused.
+    In LUT RAM beats waste nothing. From 8 columns on LUT RAM may have more rows, because block RAMs would be nearly
+    empty.
     """
     beats, lut_rows = lanes * columns * Q4_12.width // BEAT_BITS, 32 if columns <= 4 else 128
     whole = beats_per_write == 1 and words > (lut_rows if frozen else MOST_BEAT_ROWS)
@@ -35,10 +36,11 @@ def parameter_memory(
 
 
 def weight_memories(mapping: Mapping) -> tuple[MemoryShape, ...]:
-    """Frozen weights: adjacent parts of a word, or a memory a beat.
+    """Memories of frozen weights: one for each of several adjacent parts of a word, or one for each beat.
 
-    Nine beats fill 16 block RAMs, and are written at once. Words of 512 weights would take 114 block RAMs at any depth.
-    Their last parts may be UltraRAM with one address for both ports, as weights are written only between samples.
+    A part of nine beats fills 16 block RAMs and is written at once. Words of 512 weights would take 114 block RAMs at
+    any depth, so their last parts may be in UltraRAM, with one address for both ports: weights are written only between
+    samples.
     """
     whole = parameter_memory("weights", mapping.weight_words, mapping.lanes, mapping.columns, frozen=True)
     if whole.count > 1:
@@ -58,18 +60,18 @@ def weight_memories(mapping: Mapping) -> tuple[MemoryShape, ...]:
 
 
 def activation_memory(mapping: Mapping) -> MemoryShape:
-    """Banks of the activation memory, one a lane."""
+    """Banks of the activation memory, one per lane."""
     rows = -(-mapping.activation_values // mapping.lanes)
     return MemoryShape("activations", rows, Q8_16.width, mapping.lanes, lut_rows=0, ultra=True)
 
 
 def bias_memory(mapping: Mapping) -> MemoryShape:
-    """Biases, a group of output channels a word."""
+    """Memory of biases, a group of output channels per word."""
     return MemoryShape("biases", mapping.groups, mapping.columns * Q4_12.width)
 
 
 def output_memory(mapping: Mapping, kept: int = 0) -> MemoryShape:
-    """Banks of the output memory, one a column, a half a perturbation sign, for stages from `kept` on."""
+    """Banks of the output memory, one per column, for stages from `kept` on; each perturbation sign has a half."""
     dropped = mapping.stages[kept].output
     rows = mapping.output_depth - dropped
     depth = rows if mapping.sides == 1 else 2 << (rows - 1).bit_length()
@@ -78,7 +80,7 @@ def output_memory(mapping: Mapping, kept: int = 0) -> MemoryShape:
 
 
 def cut_memory(mapping: Mapping, rows: int) -> MemoryShape:
-    """Outputs before a cut: values of all columns, mask, address in the activation memory."""
+    """Memory of the outputs before a cut; a word has the values of all columns, a mask, an activation address."""
     width = mapping.columns * (Q8_16.width + 1) + (mapping.activation_values - 1).bit_length()
     return MemoryShape("outputs before the cut", rows, width, one_address=True, lut_rows=0, ultra=True)
 
@@ -90,5 +92,5 @@ def network_memories(mapping: Mapping, kept: int = 0) -> tuple[MemoryShape, ...]
 
 
 def target_memory(mapping: Mapping) -> MemoryShape:
-    """Targets by the beat: samples in the forward engine, and one more."""
+    """Memory of targets, one beat per word, for the samples in the forward engine and one more."""
     return MemoryShape("targets", (mapping.sample_buffers + 1) * mapping.sample_beats, BEAT_BITS, ultra=True)

@@ -1,4 +1,5 @@
-"""Pauses between the stages of a sample: a stage begins as early as every word still reads written values.
+"""Pauses between the stages of a sample: a stage begins at the first cycle from which all its words read written
+values.
 
 Words are issued one a cycle, so that write and read cycles of each value are known. A stage may overlap the outputs of
 the preceding stage that its words do not read yet.
@@ -15,7 +16,7 @@ from .stage_mapping import Loop, StageMapping
 
 
 def stage_pauses(mapping: Mapping, across: int) -> tuple[int, ...]:
-    """Wait of each stage after the last word of the preceding stage, in cycles besides `latency.STAGE_STATES`.
+    """Cycles that each stage waits after the preceding stage's last word, in addition to `latency.STAGE_STATES`.
 
     The first stage follows the last stage of the preceding sample. A single stage waits
     until the preceding sample's outputs are readable.

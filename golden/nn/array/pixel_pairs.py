@@ -44,7 +44,8 @@ def pixel_pairs(stage: Stage, columns: int, pixel: int) -> Iterator[PixelPair]:
     columns : int
         Columns of the array.
     pixel : int
-        Values between adjacent output pixels; adjacent outputs are written as one run, so all must be the stage's.
+        Values between adjacent output pixels. All must belong to the stage, because adjacent outputs are written as one
+        run.
     """
     layer, pool = stage.layer, stage.pool
     if not isinstance(layer, Convolution) or layer.groups > 1 or 2 * stage.biases > columns:
