@@ -53,6 +53,9 @@ class SavedRun:
         UserError
             If its file is missing or damaged, or options of a network of layers were given.
         """
+        if self.run and not self.run.exists():
+            what = "the file that fabtune tune wrote, its folder, or a delta"
+            raise UserError(f"there is no run {self.run}: give {what}")
         run = SentenceRun.load(self.run) if self.run else None
         if run is not None:
             refuse_of_layers()

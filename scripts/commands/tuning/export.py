@@ -51,9 +51,11 @@ def command(
     from ...tuning.export_sentences import export_sentences
     from ...tuning.saved_run import SavedRun
 
+    if kind not in OF_SENTENCES:
+        refuse_existing(output, force)
+        refuse_outputs([output], None, force)
+        refuse_kind(kind, output)
     saved = SavedRun(run, model, weights, shape)
-    if not run.exists():
-        raise UserError(f"there is no run {run}: give the file that fabtune tune wrote, its folder, or a delta")
     sentences = saved.sentences()
     if sentences is not None:
         result = export_sentences(sentences, saved.folder(sentences), kind, output, force)
@@ -61,9 +63,6 @@ def command(
         return
     if kind in OF_SENTENCES:
         raise UserError(f"--to {kind} is for a run on sentences: take --to pytorch, onnx or npz")
-    refuse_existing(output, force)
-    refuse_outputs([output], None, force)
-    refuse_kind(kind, output)
     read = saved.read()
     named = model or (read.metadata.get("model", "") if read else "")
     if kind == "pytorch" and holds_network(named) and output.suffix != PROGRAM:
