@@ -35,7 +35,7 @@ def check_batch_size(module: nn.Module, input_shape: Shape, name: str) -> None:
     Raises
     ------
     UserError
-        With the first layer whose outputs differ.
+        Names the first layer whose outputs differ.
     """
     with evaluated(module), torch.no_grad():
         for dtype in (torch.float64, next((parameter.dtype for parameter in module.parameters()), torch.float32)):
@@ -124,7 +124,7 @@ def _outputs(module: nn.Module, samples: Tensor) -> Any:
 
 
 def _differ(first: Tensor, second: Tensor) -> bool:
-    """True if the first samples have other values in a larger batch."""
+    """True if the samples have other values when more samples follow them in the batch."""
     if not _comparable(first, second):
         return True
     expected, actual = (values.nan_to_num(0.0, 1.0, -1.0) for values in (first, second[:_SAMPLES]))
@@ -143,7 +143,7 @@ def _comparable(first: Any, second: Any) -> bool:
 
 
 def _place(module: nn.Module, samples: Tensor) -> str:
-    """First layer in which, or before which, values differ."""
+    """First layer whose outputs differ, or before which values differ."""
     titles = {child: title for title, child in module.named_modules()}
     first, second = (_passed(module, samples[:count]) for count in (_SAMPLES, _MORE))
     for (layer, when, value), (other, _, again) in zip(first, second, strict=False):

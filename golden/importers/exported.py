@@ -32,7 +32,7 @@ class SampleError(UserError):
 
 
 def exported(module: nn.Module | ExportedProgram, input_shape: Shape, name: str) -> ExportedProgram:
-    """Exported program without operators in place.
+    """Exported program without in-place operators.
 
     Parameters
     ----------
@@ -96,7 +96,7 @@ def _sample(program: ExportedProgram) -> Tensor:
 
 
 def _functional(program: ExportedProgram, name: str) -> ExportedProgram:
-    """Program without operators in place, for a fixed batch size: the given one, or 2 if any is possible.
+    """Program without in-place operators, for the program's fixed batch size, or 2 if it takes any.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def _export(module: nn.Module, input_shape: Shape, name: str) -> ExportedProgram
     try:
         with _without_messages(), _without_hints():
             program = torch.export.export(module, (_example(module, input_shape),), strict=False)
-            # replaces operators in place; all other operators stay
+            # replaces in-place operators; all other operators stay
             functional: ExportedProgram = program.run_decompositions({})
             return functional
     except Exception as error:

@@ -31,7 +31,7 @@ class ExportedGraph(ABC):
     Parameters
     ----------
     program : torch.export.ExportedProgram
-        Without operators in place.
+        Without in-place operators.
     name : str
         Origin of the module for messages.
 

@@ -126,7 +126,7 @@ class Arguments(Mapping[str, Any]):
         Raises
         ------
         UserError
-            With the first unread argument.
+            Names the first unread argument.
         """
         for name, value in self._unread.items():
             shown = value.decode(errors="replace") if isinstance(value, bytes) else value

@@ -53,9 +53,10 @@ class AdapterSpec(Spec):
     classes : int
         Number of logits. Refused: below 2; with `loss` = `cross_entropy` more than 256: a label has eight bits.
     rank : int
-        Rank of each adapter. Refused: more than `columns`, more than 8: a class's part of B is a beat of eight.
+        Rank of each adapter. Refused: more than `columns`; more than 8, because a class's part of B is a beat of eight
+        values.
     batch : int
-        Most samples of a batch, 2 to 256.
+        Maximum number of samples in a batch, 2 to 256.
     lanes : int
         Inputs multiplied per cycle, a power of two. Refused: anything but 16 and 32.
     columns : int
@@ -195,7 +196,7 @@ class AdapterSpec(Spec):
         }
 
     def _batch(self, inputs: dict[str, Words], first: int, end: int) -> AdapterBatch:
-        """Batch of the samples from `first` to before `end`."""
+        """Batch of the samples from `first` up to, but not including, `end`."""
         rows = inputs["i"]["x"][first * self.rows : end * self.rows].reshape(end - first, -1)
         borders = np.cumsum([count * self.row for count in self.mapping.rows_per_adapter])
         *parts, base = np.split(rows, borders, axis=1)

@@ -3,10 +3,10 @@
 An adapter reads a frozen activation x (Q8.16) and adds B A x to the logits. Adapters are independent: no gradient
 propagates through the network. Parameters are Q4.12. Products are summed over a batch before rounding.
 
-Adapters also tune the weights and biases of the last layer. A is added to the weights; B is constant and selects a
-class. Rank j of adapter k is class k * rank + j: its h goes to this logit alone, and its gradient is exactly the
-logit's. The input is that of the last layer and a constant 1 for the biases, or the constant alone. The logits are
-rounded twice, base and h; a layer with summed weights rounds once.
+Adapters can also tune the weights and biases of the last layer. Then A is added to the weights; B is constant and
+selects a class. Rank j of adapter k is class k * rank + j: its h is added to this logit alone, and its gradient is
+exactly the logit's. The input is the last layer's input and a constant 1 for the biases, or the constant alone. A logit
+is the sum of two rounded numbers, base and h; in a layer with summed weights it is rounded once.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def last_layer_sizes(last: Stage, tuned: Tuned, rank: int) -> AdapterSizes:
 
 
 def untuned_layer(sizes: AdapterSizes) -> Adapters:
-    """Adapters before tuning: A is 0, B selects."""
+    """Adapters before tuning: A is 0, B selects the classes."""
     adapters = Adapters(sizes, np.zeros(sizes.parameters, np.int64))
     adapters.b[:] = np.eye(*adapters.b.shape, dtype=np.int64) << Q4_12.fraction
     return adapters

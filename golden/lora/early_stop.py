@@ -22,8 +22,8 @@ class EarlyStop:
     Parameters
     ----------
     limit : int, optional
-        Largest loss, of the validation or else of the epoch, that ends fine-tuning. With patience 0 by default, as
-        in the core's register.
+        Fine-tuning ends at this loss or less, of the validation if there is one, else of the epoch. The default is no
+        limit, but 0 with `patience`, as in the core's register.
     patience : int
         Epochs in a row without a new smallest loss that end fine-tuning; 0 for no limit.
 

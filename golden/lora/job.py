@@ -76,7 +76,7 @@ class Job:
     epoch_loss : int
         Loss of the last complete epoch.
     validation : Validation
-        Of the last complete epoch.
+        Validation of the last complete epoch.
     """
 
     def __init__(

@@ -45,7 +45,7 @@ class Word:
     block : int
         NF4 block of the first value, counted over all tensors of a record.
     borders : tuple of int
-        First lanes of the further blocks.
+        First lane of each further block.
     """
 
     first: int
@@ -63,7 +63,7 @@ class AdapterMapping:
     forward : Mapping
         The frozen network.
     first : int
-        Index of the first stage with an adapter at its input; all later stages have one.
+        Index of the first stage with an adapter at its input; all later stages have an adapter, too.
     tunes : "adapters", "layer" or "biases"
         These adapters, or the adapters that tune the last layer's weights and biases, or its biases.
     loss : str
@@ -206,7 +206,7 @@ class AdapterMapping:
         return ((*words, *self._filling(words), Word(at, 1, 0, ())),) * len(self.shape.inputs)
 
     def _input_words(self, tensors: Tensors) -> tuple[Word, ...]:
-        """Words of an adapter's input; each part of a concatenation begins a row."""
+        """Words of an adapter's input; each part of a concatenation begins a new row."""
         words, begin = list[Word](), 0
         for tensor_words in map(self._tensor_words, tensors):
             words += self._filling(words)
@@ -256,7 +256,7 @@ class AdapterMapping:
 
     @property
     def logits_per_row(self) -> int:
-        """Most base logits of a row."""
+        """Maximum number of base logits in a row."""
         return min(self.classes, self.lanes * self.words_per_cycle)
 
     @property
@@ -300,7 +300,7 @@ class AdapterMapping:
 
     @cached_property
     def constant_rows(self) -> tuple[int, ...]:
-        """Rows with the constant 1 in place of the batch memory's contents."""
+        """Rows that hold the constant 1 instead of contents of the batch memory."""
         ends = np.cumsum(self.rows_per_adapter) - 1
         return () if self.tunes == "adapters" else tuple(ends.tolist())
 

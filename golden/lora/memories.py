@@ -21,7 +21,7 @@ WORD = 32
 
 
 def adapter_memory(mapping: AdapterMapping) -> MemoryShape:
-    """A of all adapters."""
+    """Memory of A of all adapters."""
     words = mapping.words_per_cycle
     return parameter_memory("A of adapters", mapping.adapter_rows, mapping.lanes, mapping.columns, words)
 
@@ -49,7 +49,7 @@ class HeadMemories:
     ----------
     mapping : AdapterMapping
     batch : int
-        Most samples of a batch.
+        Maximum number of samples in a batch.
     sum_width : int
         Bits of a gradient of B.
 
@@ -81,7 +81,7 @@ class HeadMemories:
 
     def __iter__(self) -> Iterator[MemoryShape]:
         yield from (self.b, self.db, self.h, self.dh, self.bases)
-        # its memory cannot be given a kind: synthesis chooses
+        # synthesis chooses the kind of this memory; it cannot be given
         count = self.mapping.classes_per_cycle
         depth = (logit_fifo_depth(self.mapping) if count == 1 else half_fifo_depth(self.mapping)) - 1
         yield MemoryShape("logits", depth, Q8_16.width + 1, count, lut_rows=128)

@@ -27,7 +27,7 @@ class JobLayout:
     ----------
     mapping : AdapterMapping
     batch : int
-        Most samples of a batch.
+        Maximum number of samples in a batch.
     cache : "dram", "chip" or "none"
         Place of the forward cache. The region `cache` is an unused beat for ``chip``, and the scratch for ``none``.
     """
@@ -64,7 +64,7 @@ class JobLayout:
         return Region("cache", BEAT if self._cache == "chip" else self._records_bytes(entries, raw))
 
     def scratch(self) -> Region:
-        """Region `cache` of an inference, or of a core without a cache: Q8.16 records of two largest batches."""
+        """Region `cache` of an inference, or of a core without a cache: Q8.16 records of two maximum batches."""
         return Region("cache", self._records_bytes(2 * self.batch, raw=True))
 
     def logits(self, entries: int) -> Region:
@@ -118,7 +118,7 @@ def adapters_of(mapping: AdapterMapping, image: Bytes) -> Adapters:
 def update_order(mapping: AdapterMapping) -> Integers:
     """Index of each updated parameter in the stream of update writes, (updated parameters,), as `Adapters.flat`.
 
-    A write has `words_per_cycle` beats of A, or one beat of B and unused beats.
+    A write has `words_per_cycle` beats of A, or one beat of B followed by ignored beats.
     """
     count = mapping.a_beats * BEAT // 2
     values = np.arange(count).reshape(mapping.adapter_rows, mapping.lanes, mapping.words_per_cycle, mapping.ranks)

@@ -35,7 +35,7 @@ class MselossSpec(Spec):
 
     @property
     def latency(self) -> int:
-        """Cycles from input to output: the difference, and three for rounding."""
+        """Cycles from input to output: one for the difference, three for rounding."""
         return 4
 
     def streams(self) -> dict[str, Stream]:

@@ -4,7 +4,7 @@ from typing import Protocol
 
 
 class RecordSizes(Protocol):
-    """Sizes of a sample, its record and its logits, in beats of 16 bytes. An NF4 record is codes, then scales."""
+    """Sizes of a sample, its record and its logits, in beats of 16 bytes. An NF4 record has codes, then scales."""
 
     @property
     def labels(self) -> int:

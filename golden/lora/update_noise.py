@@ -19,7 +19,7 @@ NOISE_NUMBER_BITS = 14
 
 @dataclass(frozen=True, eq=False)
 class UpdateNoise:
-    """Number of a generator for each parameter of each batch.
+    """Assignment of a generator's numbers to the updated parameters of each batch.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ class UpdateNoise:
     def by_image(cls, mapping: AdapterMapping, bits: int = NOISE_NUMBER_BITS) -> UpdateNoise:
         """Parameters take numbers in the order of the core's update writes.
 
-        The last number of a cycle is unused: an update takes a power of two, and `UrngSpec` refuses such an n.
+        An update takes a power of two of numbers per cycle, and `UrngSpec` refuses such an n: so the last number of a
+        cycle is not used.
         """
         values = mapping.words_per_cycle * BEAT // 2
         cycle, value = np.divmod(update_order(mapping), values)

@@ -84,7 +84,7 @@ class Nonlinearity(ABC):
         return ""
 
     def behind(self, before: Nonlinearity) -> Nonlinearity:
-        """Composition: `before`, then this activation.
+        """Single activation that computes `before`, then this one.
 
         Raises
         ------
@@ -94,13 +94,13 @@ class Nonlinearity(ABC):
         raise ActivationError(f"a {self.name} behind another activation has no hardware")
 
     def in_range(self) -> Nonlinearity:
-        """The same function of Q8.16, without limits outside its range."""
+        """The same function on Q8.16 values, without limits that lie outside Q8.16."""
         return self
 
     @property
     @abstractmethod
     def operations(self) -> int:
-        """Float operations a value."""
+        """Number of float operations per value."""
 
     @property
     @abstractmethod
@@ -121,7 +121,7 @@ class Nonlinearity(ABC):
         """Integer model, Q8.16 to Q8.16."""
 
     def constants_error(self, x: Tensor) -> Tensor:
-        """Largest error at each input by rounded constants, of `integers` and of `floats` in float32 together."""
+        """Largest error at each input from rounded constants: that of `integers` plus that of float32 `floats`."""
         return x.new_zeros(x.shape)
 
     @abstractmethod
@@ -130,7 +130,7 @@ class Nonlinearity(ABC):
 
     @property
     def unit(self) -> str:
-        """Kind of its unit on the array; empty for a clip."""
+        """Kind of the array's unit for this activation; empty for a clip."""
         return ""
 
     @property
@@ -162,17 +162,17 @@ def _text(value: float) -> str:
 
 
 def _error(constant: float, rounded: float) -> float:
-    """Errors of a constant rounded for integers, and rounded to float32."""
+    """Sum of a constant's errors: rounded for integers, and rounded to float32."""
     return abs(rounded - constant) + abs(float(np.float32(constant)) - constant)
 
 
 def _decimal(single: Any) -> Any:
-    """Decimal number that a float32 stands for; None stays."""
+    """Shortest decimal number that rounds to the same float32; None for None."""
     return None if single is None else float(str(np.float32(single)))
 
 
 def _clip(least: str, most: str) -> Made:
-    """Clip with the two ends by argument name."""
+    """Importer of a clip; `least` and `most` are the names of its arguments."""
 
     def made(number: Callable[[str], Any]) -> Relu:
         ends = number(least), number(most)
@@ -342,7 +342,7 @@ class HardSwish(Nonlinearity):
     rises = False
     steepest = 1.5
     operations = 5
-    # three from the gate, inexact only for |x| < 3, and one from the product
+    # three are from the gate, which is inexact only for |x| < 3, and one from the product
     roundings = 4
     float_roundings = 4
     unit = "hard_swish"

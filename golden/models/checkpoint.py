@@ -114,7 +114,7 @@ def load_into(module: nn.Module, path: Path) -> None:
 
 
 def _prefix(state: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> str:
-    """Prefix shared by all names of a file in front of the network's names, or an empty string."""
+    """Prefix that all names of a file have before the network's names, or an empty string."""
     first = next(iter(own), "")
     found = (name.removesuffix(first) for name in state if name.endswith(f".{first}") and first not in state)
     return next((prefix for prefix in found if all(name.startswith(prefix) for name in state)), "")

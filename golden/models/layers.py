@@ -88,7 +88,7 @@ class Convolution(_Layer):
 
 @dataclass(frozen=True, init=False)
 class Depthwise(_Layer):
-    """Depthwise convolution with bias: one filter a channel; of a vector, a factor and a bias a feature.
+    """Depthwise convolution with bias: one filter per channel; for a vector, a factor and a bias per feature.
 
     A batch norm that cannot be folded becomes a depthwise convolution of 1 x 1.
 
@@ -164,9 +164,9 @@ class MaxPool(_Unweighted):
     ----------
     size : int or (height, width)
     stride : int or (rows, columns), optional
-        At most the size, the default; a smaller stride makes windows overlap.
+        At most the size, which is the default; with a smaller stride windows overlap.
     padding : int or (top, bottom, left, right)
-        Ignored rows and columns of windows beyond the map, less than the size.
+        Rows and columns by which windows extend beyond the map, less than the size; they are ignored.
     """
 
     words = "pool2, pool3p1s2"

@@ -1,4 +1,4 @@
-"""PyTorch module of a network's description: one child a layer, named by number."""
+"""PyTorch module of a network's description: one child per layer, named by the layer's number."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class NetworkModule(nn.Sequential):
     titles : sequence of str, optional
         Names of the layers in the imported model; by default their numbers.
     tensor_names : mapping of str to str, optional
-        Name in the imported model's state by name in this module's state, for tensors equal in both; by default all.
+        Name in the imported model's state by name in this module's state, for the tensors that are equal in both; by
+        default all tensors with their names.
 
     Attributes
     ----------
@@ -95,7 +96,7 @@ class NetworkModule(nn.Sequential):
         return values[1:]
 
     def __getitem__(self, at: Any) -> Any:
-        """Layer of a number, or the network of a slice.
+        """Layer with this number, or network of a slice of layers.
 
         Raises
         ------
@@ -129,7 +130,7 @@ class PaddedConvolution(nn.Conv2d):
 
 
 class VectorScale(nn.Conv2d):
-    """Depthwise convolution of a vector: a factor and a bias a feature."""
+    """Depthwise convolution of a vector: a factor and a bias per feature."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Scaled features."""

@@ -25,8 +25,8 @@ class Network:
     layers : tuple of Layer
         In topological order.
     sources : tuple of tuple of int
-        Input layers of each layer, -1 for the sample: two of an `Add`, two or more of a `Concat`, else one. Empty for a
-        chain; a chain that is written out becomes empty.
+        Numbers of each layer's input layers, -1 for the sample: two for an `Add`, two or more for a `Concat`, else one.
+        Empty for a chain; the sources of a chain, if given, are replaced by an empty tuple.
 
     Raises
     ------
@@ -76,7 +76,7 @@ class Network:
 
     @cached_property
     def cuts(self) -> tuple[int, ...]:
-        """Layers before which the network can be cut: later layers read only the last stage before them."""
+        """Layers before which the network can be cut: from there on, layers read only the last stage before the cut."""
         reads = self.reads
         joined = [isinstance(layer, Concat) for layer in self.layers]
         for at, layer in enumerate(self.layers):
@@ -92,7 +92,7 @@ class Network:
 
     @property
     def repeats_inputs(self) -> bool:
-        """Whether outputs are as many as inputs, as of an autoencoder."""
+        """Whether the network has as many outputs as inputs, like an autoencoder."""
         return self.classes == self.stages[0].inputs
 
     @property

@@ -80,7 +80,7 @@ class Stage:
     source : tuple of int
         Stages whose outputs it reads, -1 for the sample; several are concatenated.
     residual : tuple of int or None
-        Stages whose outputs are added before the activation, alike.
+        Stages whose outputs are added before the activation, numbered like `source`.
     """
 
     layer: Weighted
@@ -148,7 +148,7 @@ class Stage:
 
 
 def excess(shape: Shape, most: int = MOST_VALUES) -> str:
-    """End of a sentence about a tensor beyond the limit, or an empty string; checked before any allocation."""
+    """End of an error message about a tensor beyond the limit, or an empty string; checked before any allocation."""
     count = prod(shape)
     return f"has {by(shape)} = {count} values, more than the limit of {most}" if count > most else ""
 
@@ -235,7 +235,7 @@ class _Value(NamedTuple):
     Attributes
     ----------
     parts : tuple of (int, int)
-        Computing stage and layer, both -1 for the sample, of each part of a concatenation.
+        For each part of a concatenation the stage and the layer that compute it, both -1 for the sample.
     flat : bool
     """
 
@@ -263,7 +263,7 @@ class _Grouping:
     ends : list of int
         Last layer of each stage so far, which other stages may read.
     readers : dict of int to int
-        First reader of each stage among other stages' layers; a stage that is read is complete.
+        By stage, the first layer of another stage that reads it; a stage with a reader is complete.
     """
 
     def __init__(self, name: str, input_shape: Shape) -> None:
@@ -397,7 +397,7 @@ class _Grouping:
         self.stages[value.stage] = replace(stage, pool=layer, output_shape=(channels, down, across))
 
     def _sum(self, first: _Value, second: _Value, where: _Place) -> tuple[_Value, _Value]:
-        """Make the earlier value the residual of the later value's stage; returns later, earlier."""
+        """Make the earlier value the residual of the later value's stage; return (later, earlier)."""
         into, other = (first, second) if max(first.stages) > max(second.stages) else (second, first)
         shapes = [_flat(self._shape(one)) if one.flat else self._shape(one) for one in (first, second)]
         if shapes[0] != shapes[1]:

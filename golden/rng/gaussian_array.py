@@ -64,7 +64,7 @@ class GaussianArraySpec(Spec):
 
     @cached_property
     def phases(self) -> tuple[Integers, ...]:
-        """Phase of each register at position 0 in all generators, (n,) each, the sign's register first.
+        """For each register, its phases at position 0 in all generators, (n,); the sign's register is first.
 
         The phases of a register are a random permutation of all its phases. For larger n the permutation repeats, with
         another offset for each register, so no two generators share several registers. If both registers of a width
@@ -103,7 +103,7 @@ class GaussianArraySpec(Spec):
     def serial(self, position: int) -> Integers:
         """Bits that load a position, in order of transmission: the last generator's last register first.
 
-        The lowest bit of a register is the first of its section of the chain.
+        In the chain, the lowest bit of a register comes first.
         """
         contents = self._contents(np.array([position]))
         chain = [register[0, :, None] >> np.arange(bits) & 1 for register, bits in zip(contents, WIDTHS, strict=True)]

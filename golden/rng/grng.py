@@ -215,7 +215,7 @@ def _term(contents: NDArray[np.integer], bits: int) -> Integers:
 
 
 def _narrowed(total: Integers) -> Integers:
-    """Narrow a sum of terms; terms and numbers each represent half a step more than their integer."""
+    """Narrow a sum of terms; each term and each number represents its integer plus half a step."""
     exact = total + len(WIDTHS) // 2
     half = 1 << (TERM_FRACTION - NUMBER.fraction - 1)
     return narrow(exact - half, TERM_FRACTION, NUMBER)

@@ -3,9 +3,10 @@
 A register of b bits steps as ``x = (x << 1 | feedback) mod 2**b``; the feedback is the exclusive or of the tapped bits,
 and tap t is bit t - 1. The state is never zero, and 2**b - 1 steps visit every nonzero value once.
 
-Initial phases of n copies keep the array's states at different times different. The sets of numbers at two times share
-a number for each pair of phases with the same difference. With equal distances all numbers but one would recur after
-the distance. So phases are chosen in turn to keep every difference rare: nearly a cyclic difference set.
+The initial phases of n copies keep the array's sets of numbers at different times different. The sets at two times
+share a number for each pair of phases whose difference is the time between them. With equal distances all numbers but
+one would recur after this distance. So phases are chosen one after another to keep every difference rare: nearly a
+cyclic difference set.
 """
 
 from __future__ import annotations

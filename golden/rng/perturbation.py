@@ -78,7 +78,7 @@ def check_full_rank(source: PerturbationSource, lanes: int) -> None:
 
 
 def cycles_of(weights: int, lanes: int) -> int:
-    """Cycles of a perturbation of `weights` weights."""
+    """Number of cycles of a perturbation of `weights` weights."""
     return -(-weights // lanes)
 
 

@@ -3,7 +3,7 @@
 A cycle's factor is the expected modulus of an n-dimensional Gaussian divided by the modulus of the cycle's n numbers.
 Rotation only permutes the numbers: their modulus depends on time alone and repeats with the period of *one* generator.
 A reference generator without rotation runs through this period; its state addresses the table of factors. (The number
-in first position cannot be the address: with rotation the same number occurs in different sets.)
+in first position cannot be the address: with rotation, different sets have the same number there.)
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ScaleSpec(Spec):
         `fraction`: nearest multiple of 2^-`fraction`. `pow2`: power of two of the nearest ratio (rounded logarithm), as
         in the paper. `constant`: one factor for all cycles, for the right mean modulus, to 2^-`fraction`.
     fraction : int
-        Fraction bits, 0 to 12, enough for a factor above 0; unused with "pow2".
+        Fraction bits, 0 to 12, enough for a factor above 0; ignored with "pow2".
     """
 
     name: ClassVar[str] = "scale"

@@ -38,7 +38,7 @@ class ExportedLayers(ExportedGraph):
     Parameters
     ----------
     program : torch.export.ExportedProgram
-        Without operators in place.
+        Without in-place operators.
     input_shape : tuple of int
         Shape of a sample for the module.
     name : str
@@ -47,7 +47,7 @@ class ExportedLayers(ExportedGraph):
     Attributes
     ----------
     node : Node
-        Present operator.
+        Operator that is being imported.
     """
 
     def __init__(self, program: ExportedProgram, input_shape: Shape, name: str) -> None:

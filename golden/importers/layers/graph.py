@@ -133,7 +133,7 @@ class LayerGraph:
     input_shape : tuple of int
         Shape of a sample.
     late : bool
-        True: maps are flattened before the first layer of vectors. False: as in the model.
+        If true, maps are flattened directly before the first layer of vectors; if false, where the model does.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class LayerGraph:
     samples : ElementOrder, optional
         From the model's samples to the description's, if they differ.
     read_otherwise : function of a value
-        Called with a value read as a map without being a map.
+        Called with a value that is read as a map but is none.
     state_names : set of str
         Names of all tensors of the model.
     """

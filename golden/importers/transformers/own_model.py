@@ -1,4 +1,4 @@
-"""Import of a user's own transformer from ``file.py:build``, a program's file, or an ONNX file."""
+"""Import of a user's own transformer from ``file.py:build``, an exported program (``.pt2``) or an ONNX file."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .onnx_operations import transformer_of_file
 from .row_graph import FoundTransformer
 
 _SIGNS = frozenset(("layer_norm", "rms_norm", "scaled_dot_product_attention", "bmm"))
-"""Operators of transformers only. A transformer has at most one convolution, of its patches."""
+"""ATen operators that only transformers have. A transformer has at most one convolution, for its patches."""
 _NODES = frozenset(("Attention", "LayerNormalization", "RMSNormalization", "Gelu", "Erf"))
-"""Node types of transformers only, in ONNX."""
+"""ONNX node types that only transformers have."""
 
 
 def own_transformer(reference: str, shape: Shape | None, weights: Path | None = None) -> FoundTransformer | None:
-    """Transformer of a user's file; None for convolutions, batch norms or operators of a network of layers.
+    """Transformer of a user's file; None if the file is a network of layers, such as convolutions or batch norms.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def transformer_of(module: nn.Module, input_shape: Shape, name: str) -> FoundTra
     Raises
     ------
     UserError
-        If the module cannot be exported; or with the line of an operator without normal form.
+        If the module cannot be exported, or an operator has no normal form; the error names the operator's line.
     """
     return _found(module, exported(module, input_shape, name), input_shape, name)
 
@@ -94,7 +94,7 @@ def _found(module: nn.Module | ExportedProgram, program: ExportedProgram, shape:
 
 
 def onnx_transformer(path: Path) -> FoundTransformer | None:
-    """Transformer of an ONNX file; None for convolutions, batch norms or nodes of a network of layers.
+    """Transformer of an ONNX file; None if the file is a network of layers, such as convolutions or batch norms.
 
     Raises
     ------
