@@ -226,7 +226,7 @@ def test_a_network_of_onnx_comes_back_as_onnx(fabtune, own, tmp_path):
 MISTAKES = {
     "evaluate": "name the samples with --data NAME or npz:FILE",
     "evaluate --data digits": "name the network with --model FILE.py:BUILD, FILE.onnx, FILE.pt2 or a preset; or give",
-    "evaluate gone.safetensors": "gone.safetensors",
+    "evaluate gone.safetensors": "there is no run gone.safetensors: give the file that fabtune tune wrote",
     "evaluate mine.npz": "mine.npz is not a safetensors file",
     "evaluate --model mine.py:build --weights mine.pt": "name the samples with --data",
     "evaluate --model digits --data digits": "the preset digits has no weights of its own: give them with --weights",
