@@ -14,7 +14,7 @@ from ..models.module import NetworkModule
 
 
 class _Samples:
-    """Hook before a module: the description's samples become the module's own.
+    """Hook before a module: converts the description's samples to the module's own.
 
     `order` leads from the module's samples to the description's.
     """
@@ -29,7 +29,7 @@ class _Samples:
 
 
 def _logits(_: nn.Module, __: tuple[Any, ...], outputs: Tensor) -> Tensor:
-    """Hook after a final softmax: logarithms of the probabilities."""
+    """Hook after a final softmax: replaces the probabilities by their logarithms."""
     return outputs.clamp(min=torch.finfo(outputs.dtype).tiny).log()
 
 

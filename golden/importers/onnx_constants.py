@@ -114,7 +114,7 @@ class Constants:
         others = [array for array in arrays if not any(array is source for source in passed)]
         if self._open and any(array.dtype.kind == "i" and (array == BATCH).any() for array in others):
             raise place.error("computes with the size of the batch, which is open")
-        # checked before the allocation
+        # checked before memory is allocated
         self._folded += size_of(kind, [self._arrays[name] if name else None for name in node.input], arguments)
         if self._folded > MOST_PARAMETERS:
             raise place.error(f"computes constants of more than the limit of {MOST_PARAMETERS} values")

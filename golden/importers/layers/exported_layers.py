@@ -133,7 +133,7 @@ def _permutation_of(node: Node) -> tuple[int, ...]:
     if title_of(node).split(".")[1] not in _PERMUTATIONS:
         return ()
     (source,) = node.all_input_nodes
-    # axes with distinct sizes can be recognised in the output
+    # distinct sizes show the order of the axes in the output
     numbered = torch.empty(tuple(range(2, 2 + len(shape_of(source)))), device="meta")
     assert isinstance(node.target, torch._ops.OpOverload), "has a title of ATen"
     return tuple(size - 2 for size in node.target(numbered, *node.args[1:], **node.kwargs).shape)

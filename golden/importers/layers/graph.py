@@ -96,7 +96,7 @@ class GraphLayer:
     sources : tuple of int
         Numbers of the input layers, -1 for the sample.
     tensors : dict of str to Tensor
-        By PyTorch's names, as far as present: weight, bias, running_mean, running_var.
+        Those present, by PyTorch's names: weight, bias, running_mean, running_var.
     names : dict of str to str
         Names of these tensors in the model's state.
     eps : float
@@ -104,7 +104,7 @@ class GraphLayer:
     scale : NormTensors, optional
         Tensors of an unfoldable batch norm, now a depthwise layer; `names` are their names.
     order : ElementOrder, optional
-        From the model's weight to the layer's, if they differ; for a batch norm, from each tensor.
+        Order from the model's weight to the layer's, if they differ; for a batch norm, from each of its tensors.
     """
 
     layer: Layer

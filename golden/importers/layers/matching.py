@@ -54,7 +54,7 @@ FILLS = {0.0: "has hardware before a convolution only", -inf: "of -inf has hardw
 
 
 def read(place: Place, value: Any, fills: Collection[float] = (), host: bool = False) -> Value:
-    """Argument that depends on the sample; a padding of other values than `fills` is refused, and a host operation."""
+    """Argument that depends on the sample; refused with a host operation or a padding of values not in `fills`."""
     if not isinstance(value, Value):
         shown = value.shown if isinstance(value, Weight) else value
         raise place.error(f"reads {shown}, which is no output of a layer")
@@ -291,7 +291,7 @@ def pool(
 
 
 def _rounded_up(shape: Shape, size: Pair, padding: Sides, stride: Pair) -> Sides:
-    """Padding with the same windows as ceil_mode; no window starts after the map."""
+    """Padding that gives the same windows as ceil_mode; no window starts beyond the map."""
     rounded = list(padding)
     for axis, (side, window, step) in enumerate(zip(shape[1:], size, stride, strict=True)):
         before, after = padding[2 * axis : 2 * axis + 2]
@@ -475,7 +475,7 @@ def concatenation(graph: LayerGraph, place: Place, sources: Sequence[Any], axis:
 
 
 def softmax(place: Place, source: Any, axis: int, kind: str) -> Value:
-    """Softmax of the logits, left to the host without effect on decisions."""
+    """Softmax of the logits, left to the host because it does not affect decisions."""
     value = read(place, source)
     if len(value.sizes) != 1 or axis not in (1, -1):
         raise place.error(

@@ -79,7 +79,7 @@ def scores(graph: RowGraph, place: Place, queries: RowTensor, keys: RowTensor) -
 
 
 def masked(place: Place, scored: Scores, mask: Tensor) -> Scores:
-    """Scores plus a mask: 0, or hiding exactly the later tokens."""
+    """Scores plus a mask, which is 0 or hides exactly the later tokens."""
     try:
         spread = mask.float().broadcast_to(scored.index.shape)
     except RuntimeError:

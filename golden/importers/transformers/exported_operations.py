@@ -59,7 +59,7 @@ class ExportedOperations(ExportedGraph):
         Raises
         ------
         UserError
-            With the line of an operator without normal form.
+            If an operator has no normal form; the error names its line.
         """
         with torch.no_grad():
             rows, host = output_of(*self.walk())
@@ -266,7 +266,7 @@ _TITLES: dict[Handler, str] = {
         place, arguments["mask"], arguments["value"], arguments["self"]
     ): "masked_fill.Scalar masked_fill.Tensor",
     _dropout: "dropout.default",
-    # the second output, the mask, hides nothing
+    # the second output is the mask, which hides nothing
     lambda graph, place, arguments: (
         _dropout(graph, place, arguments),
         Constant(torch.ones(())),

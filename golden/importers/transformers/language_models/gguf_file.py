@@ -122,7 +122,7 @@ class GgufCheckpoint(Checkpoint):
         return values[key]
 
     def has_bias(self, layer: str, by_settings: bool) -> bool:
-        """True if the file has a bias; the metadata do not tell."""
+        """True if the file has a bias, which only its tensors show."""
         return f"{layer}.bias" in self
 
     def choose_prefix(self, prefixes: Any, name: str) -> None:
@@ -159,7 +159,7 @@ class GgufCheckpoint(Checkpoint):
             heads = heads if match[1] == "q" else self.settings["num_key_value_heads"] or heads
             if len(values) % (2 * heads):
                 raise UserError(f"{self.folder}: tensor {full} has {len(values)} rows for {heads} heads")
-            # features of a rotated pair are neighbours in GGUF, and half a head apart here
+            # features of a rotated pair are adjacent in GGUF, and half a head apart here
             pairs = values.reshape(heads, len(values) // heads // 2, 2, -1)
             values = pairs.swapaxes(1, 2).reshape(values.shape)
         return values, {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}.get(kind.name, kind.name)
