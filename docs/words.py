@@ -15,7 +15,7 @@ PAGE_WORDS = {"docs/blocks/cores/": 1600, "docs/blocks/index.md": 1600, "docs/bl
 """Most words of a page, code and tables included, by the first prefix that its path has."""
 PAGES_RATE = 20
 """Most place-holders in 1,000 words of the pages' prose."""
-ROOM_RATES = {"golden": 25, "hw": 25, "sim": 25, "boards": 25, "mutation": 27, "scripts": 25}
+ROOM_RATES = dict.fromkeys(("golden", "hw", "sim", "boards", "mutation", "scripts"), 28)
 """Most place-holders in 1,000 words of a package's docstrings and comments."""
 
 

@@ -35,7 +35,7 @@ ENDS = {"SIGINT": "interrupted", "SIGTERM": "terminated", "SIGHUP": "ended, as i
 
 
 class Stopped(BaseException):
-    """A signal of `ENDS` that ends the command. It is no Exception, so that no handler takes it for an error."""
+    """A signal of `ENDS` that ends the command. Not an Exception: no handler may take the signal for an error."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)

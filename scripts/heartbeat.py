@@ -1,6 +1,6 @@
 """Signs of life of a silent command: a line that counts seconds on a terminal, lines from time to time in a log.
 
-`scripts.progress` has progress bars for work of known length. This module imports only modules that load fast.
+`scripts.progress` has progress bars for work of known length. All imported modules load fast.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """A module for each command; `scripts.cli` imports the module of a requested command.
 
-A module holds `command`, a click command. At module level it imports only modules that load fast.
+A module holds `command`, a click command. Module-level imports are only modules with short loading times.
 """

@@ -74,14 +74,14 @@ def _network_of(model: OwnNetwork) -> tuple[Network | Transformer, int]:
 
 
 def _timed(core: dict[str, Any]) -> dict[str, Any]:
-    """Facts of a preset, with the time that its cycles take at the default clock."""
+    """Facts of a preset, with the time of a sample at the default clock."""
     if core["refusal"]:
         return core
     return core | {"milliseconds": float(f"{core['cycles'] / (1e3 * DEFAULT_MHZ):.4g}")}
 
 
 def _other_kind(cores: Sequence[dict[str, Any]], kind: str) -> Iterator[str]:
-    """Line that says which cores are for the other kind of network."""
+    """Line with the cores for the other kind of network."""
     if others := [name for name in CORES if name not in {core["core"] for core in cores}]:
         yield f"not on {', '.join(others)}: for a {_LAYERS if kind == _TRANSFORMER else _TRANSFORMER}"
 

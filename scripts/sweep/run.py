@@ -1,4 +1,4 @@
-"""`fabtune sweep`: check a space, evaluate its points in one or several processes, report."""
+"""`fabtune sweep`: check a space, evaluate the points in parallel processes, report."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ _EPOCHS = 10
 
 
 def skip2_6(options: Options) -> Rows:
-    """Tables 6 and 7: time of a training batch; all methods run in turn, in one process with one thread."""
+    """Tables 6 and 7: time of a training batch; all methods run in turn, in a single process and thread."""
     torch.set_num_threads(1)
     rows = []
     for name, (samples, epochs, printed) in _PAPER_6.items():

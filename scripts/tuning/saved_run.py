@@ -46,7 +46,7 @@ class SavedRun:
     shape: Shape | None
 
     def sentences(self) -> SentenceRun | None:
-        """The run, if it is one on sentences.
+        """The run, if its samples are sentences.
 
         Raises
         ------

@@ -188,7 +188,7 @@ class ZerothOrderTuning(Tuning):
         return self.tuner
 
     def _prepare_network(self, console: Console, integers: bool) -> None:
-        """Load samples and a network, choose the core that decides its integers, and pre-train it."""
+        """Load samples and a network, choose the core for the integers, and pre-train the network."""
         if self.options["engine"] in CORE_ENGINES and not integers:
             raise UserError(
                 f"--engine {self.options['engine']} tunes all parameters: --method pezo-otf or pezo-pool, not sparse-zo"
