@@ -43,11 +43,11 @@ class GoldenAdapters(GoldenCore[Spec]):
         """Forget network, adapters and cache."""
         self.frozen, self.adapters, self._updates = None, None, 0
         self.recover()
-        self._forget()
 
     def recover(self) -> None:
-        """Use the first half of the scratch region next."""
+        """Forget the cache, and use the first half of the scratch region next."""
         self._half = 0
+        self._forget()
 
     def _forget(self) -> None:
         self._cache: ForwardCache | None = None

@@ -40,7 +40,9 @@ JOBS = (Command.TUNE, Command.INFER)
 RAW = RegisterField("raw", 0, 1, "the cache holds Q8.16 words and not NF4")
 WRITE_LOGITS = RegisterField("write_logits", 1, 1, "write logits while tuning")
 RATES = RegisterField("rates", 2, 1, "the order list has each batch's rate (generated with `rates`)")
-STOP = RegisterField("stop", 3, 1, "end with the epoch whose loss is `stop_loss` (generated with `early_stop`)")
+STOP = RegisterField(
+    "stop", 3, 1, "end after the first epoch with a loss of at most `stop_loss` (generated with `early_stop`)"
+)
 
 
 def adapter_registers(name: str, *loaded: Address, early_stop: bool = False, validation: bool = False) -> CoreRegisters:
