@@ -86,46 +86,47 @@ class Pooling(wiring.Component):
     def elaborate(self, platform: object) -> Module:
         m = Module()
         pipeline = self._pipeline(m)
-        given = self._activated(m, pipeline) if self.mapping.units else self
+        activated = self._activated(m, pipeline) if self.mapping.units else self
         pooled, relu = Signal(), Signal(reset_less=True)
         target, mask = Signal.like(self.address, reset_less=True), Signal.like(self.mask, reset_less=True)
         m.d.sync += [
-            pooled.eq(given.valid & given.control.last & self._has_channel(given)),
-            target.eq(given.control.target),
-            mask.eq(given.control.mask),
-            relu.eq(given.relu),
+            pooled.eq(activated.valid & activated.control.last & self._has_channel(activated)),
+            target.eq(activated.control.target),
+            mask.eq(activated.control.mask),
+            relu.eq(activated.relu),
         ]
-        restarts = given.control.first | given.divisor.any() if self.mapping.averages else given.control.first
-        sums: list[Value] = list(given.sums)
+        first = activated.control.first
+        restarts = first | activated.divisor.any() if self.mapping.averages else first
+        sums: list[Value] = list(activated.sums)
         if self.mapping.has_padded_pools:
-            sums = [Mux(given.control.inside, value, Q8_16.minimum) for value in sums]
-        parts = given.parts if len(self.mapping.pooled_parts) > 1 else Const(0)
+            sums = [Mux(activated.control.inside, value, Q8_16.minimum) for value in sums]
+        parts = activated.parts if len(self.mapping.pooled_parts) > 1 else Const(0)
         best: list[Value] = []
         for column, value in enumerate(sums):
             largest, *others = line = self._line(ACTIVATION, f"best{column}")
             before = self._before(line, parts)
-            with m.If(given.valid & (restarts | (value > before))):
+            with m.If(activated.valid & (restarts | (value > before))):
                 m.d.sync += largest.eq(value)
             if others:
-                with m.Elif(given.valid):
+                with m.Elif(activated.valid):
                     m.d.sync += largest.eq(before)
-                with m.If(given.valid):
-                    m.d.sync += [into.eq(one) for one, into in itertools.pairwise(line)]
+                with m.If(activated.valid):
+                    m.d.sync += [into.eq(source) for source, into in itertools.pairwise(line)]
             best.append(largest)
         kept: list[Value] = list(best)
         if self.has_limits:
             limit = Signal(ACTIVATION, reset_less=True)
-            m.d.sync += limit.eq(given.limit)
+            m.d.sync += limit.eq(activated.limit)
             kept = [Mux(value > limit, limit, value) for value in best]
         if self.mapping.has_merged_pixels:
-            best, kept = self._merged(m, given, best, kept)
+            best, kept = self._merged(m, activated, best, kept)
         rectified = [Mux(relu & value[-1], 0, upper) for value, upper in zip(best, kept, strict=True)]
         mask = Mux(pooled, mask, 0)
         if self.mapping.most_parts > 1:
             position = pipeline.place("inputs", self.control.position, "position", reset_less=True)
             m.d.comb += self.position.eq(position.at("outputs"))
         if self.mapping.averages:
-            self._average(m, pipeline, given, parts, rectified, pooled, target, mask)
+            self._average(m, pipeline, activated, parts, rectified, pooled, target, mask)
         else:
             m.d.sync += [self.mask.eq(mask), self.write.eq(pooled), data_register(m, self.address).eq(target)]
             o = data_register(m, self.o, "o_data")
@@ -144,26 +145,26 @@ class Pooling(wiring.Component):
         return pipeline
 
     def _merged(
-        self, m: Module, given: "Pooling | wiring.PureInterface", best: list[Value], kept: list[Value]
+        self, m: Module, activated: "Pooling | wiring.PureInterface", best: list[Value], kept: list[Value]
     ) -> tuple[list[Value], list[Value]]:
         """Larger value of each pair of both column halves, unlimited and limited."""
         half, merged = len(best) // 2, Signal(reset_less=True)
-        m.d.sync += merged.eq(given.merged)
+        m.d.sync += merged.eq(activated.merged)
         upper = [merged & (right > left) for left, right in zip(best[:half], best[half:], strict=True)]
-        found = [
+        picked = [
             [Mux(takes, right, left) for takes, left, right in zip(upper, values[:half], values[half:], strict=True)]
             for values in (best, kept)
         ]
-        return found[0] + best[half:], found[1] + kept[half:]
+        return picked[0] + best[half:], picked[1] + kept[half:]
 
-    def _has_channel(self, given: "Pooling | wiring.PureInterface") -> Value:
+    def _has_channel(self, activated: "Pooling | wiring.PureInterface") -> Value:
         """Whether any column of the sums has a channel."""
-        return given.control.mask.any() if self.mapping.most_parts > 1 else Const(1)
+        return activated.control.mask.any() if self.mapping.most_parts > 1 else Const(1)
 
     def _line(self, shape: ShapeLike, name: str) -> list[Signal]:
         """Delay line of a column's partial results, one a part, latest first."""
         names = [f"{name}_{part}" if part else name for part in range(self.mapping.pooled_parts[-1])]
-        return [Signal(shape, name=one, reset_less=True) for one in names]
+        return [Signal(shape, name=name, reset_less=True) for name in names]
 
     def _before(self, line: list[Signal], parts: Value) -> Value:
         """Partial result of the present part; `parts` as the port."""
@@ -172,27 +173,27 @@ class Pooling(wiring.Component):
 
     def _activated(self, m: Module, pipeline: Pipeline) -> wiring.PureInterface:
         """Inputs behind the activation units, all delayed alike."""
-        given = wiring.Signature(self._inputs).create(path=("activated",))
+        activated = wiring.Signature(self._inputs).create(path=("activated",))
         sums, stage = self.sums, "inputs"
         for unit in self.mapping.units:
-            m.submodules[unit.kind] = own = COMPONENTS[unit.kind](unit, self.mapping.columns)
+            m.submodules[unit.kind] = component = COMPONENTS[unit.kind](unit, self.mapping.columns)
             choice = pipeline.place("inputs", getattr(self, unit.kind), f"{unit.kind}_choice", reset_less=True)
-            m.d.comb += [own.choice.eq(choice.at(stage)), own.i.eq(sums)]
-            sums, stage = own.o, unit.kind
-        m.d.comb += given.sums.eq(sums)
+            m.d.comb += [component.choice.eq(choice.at(stage)), component.i.eq(sums)]
+            sums, stage = component.o, unit.kind
+        m.d.comb += activated.sums.eq(sums)
         for name in (name for name in self._inputs if name not in ("sums", "control")):
             later = pipeline.place("inputs", getattr(self, name), f"activated_{name}", reset_less=name != "valid")
-            m.d.comb += getattr(given, name).eq(later.at("sums"))
-        for name in given.control.shape().members:
+            m.d.comb += getattr(activated, name).eq(later.at("sums"))
+        for name in activated.control.shape().members:
             later = pipeline.place("inputs", self.control[name], f"activated_{name}", reset_less=True)
-            m.d.comb += given.control[name].eq(later.at("sums"))
-        return given
+            m.d.comb += activated.control[name].eq(later.at("sums"))
+        return activated
 
     def _average(
         self,
         m: Module,
         pipeline: Pipeline,
-        given: "Pooling | wiring.PureInterface",
+        activated: "Pooling | wiring.PureInterface",
         parts: Value,
         rectified: list[Value],
         pooled: Signal,
@@ -204,15 +205,15 @@ class Pooling(wiring.Component):
         values = [Signal(ACTIVATION, name=f"value{column}", reset_less=True) for column in range(len(rectified))]
         m.d.sync += [into.eq(value) for into, value in zip(values, rectified, strict=True)]
         # control in the cycle of the values
-        valid = pipeline.place("sums", given.valid, "valid").at("values")
-        first = pipeline.place("sums", given.control.first, "first", reset_less=True).at("values")
-        divisor = pipeline.place("sums", given.divisor, "divisor", reset_less=True).at("values")
+        valid = pipeline.place("sums", activated.valid, "valid").at("values")
+        first = pipeline.place("sums", activated.control.first, "first", reset_less=True).at("values")
+        divisor = pipeline.place("sums", activated.divisor, "divisor", reset_less=True).at("values")
         last = pipeline.place("largest", pooled, "last").at("values") & divisor.any()
         offset, bits = Signal(range(reciprocals[-1].offset + 1)), reciprocals[-1].numerator_bits
         with m.Switch(divisor):
-            for number, own in enumerate(reciprocals, start=1):
+            for number, reciprocal in enumerate(reciprocals, start=1):
                 with m.Case(number):
-                    m.d.comb += offset.eq(own.offset)
+                    m.d.comb += offset.eq(reciprocal.offset)
         lines = [self._line(unsigned(bits), f"total{column}") for column in range(len(values))]
         totals, parts = (
             [line[0] for line in lines],
@@ -221,26 +222,26 @@ class Pooling(wiring.Component):
         with m.If(valid):
             for line, value in zip(lines, values, strict=True):
                 m.d.sync += line[0].eq(Mux(first, offset, self._before(line, parts)) + value)
-                m.d.sync += [into.eq(one) for one, into in itertools.pairwise(line)]
+                m.d.sync += [into.eq(source) for source, into in itertools.pairwise(line)]
         # a pool's sums are held until all are divided; the next stage may begin meanwhile
         complete, chosen = (
             pipeline.place("values", last, "complete").at("totals"),
-            Signal.like(given.divisor, reset_less=True),
+            Signal.like(activated.divisor, reset_less=True),
         )
         of_total = pipeline.place("values", divisor, "total_divisor", reset_less=True).at("totals")
         with m.If(complete):
             m.d.sync += chosen.eq(of_total)
         quotients: list[Value] = []
         for unit in range(0, len(values), turns):
-            held = [Signal(bits, name=f"held{unit + at}", reset_less=True) for at in range(turns)]
-            found = [Signal(ACTIVATION, name=f"found{unit + at}", reset_less=True) for at in range(turns)]
+            held = [Signal(bits, name=f"held{unit + index}", reset_less=True) for index in range(turns)]
+            results = [Signal(ACTIVATION, name=f"found{unit + index}", reset_less=True) for index in range(turns)]
             of_quotient = pipeline.place("held", chosen, f"chosen{unit}", reset_less=True).at("quotients")
-            m.d.sync += found[-1].eq(self._divide(m, held[0], of_quotient, unit))
-            for at in range(turns):
-                m.d.sync += held[at].eq(Mux(complete, totals[unit + at], held[min(at + 1, turns - 1)]))
-                if at + 1 < turns:
-                    m.d.sync += found[at].eq(found[at + 1])
-            quotients += found
+            m.d.sync += results[-1].eq(self._divide(m, held[0], of_quotient, unit))
+            for index in range(turns):
+                m.d.sync += held[index].eq(Mux(complete, totals[unit + index], held[min(index + 1, turns - 1)]))
+                if index + 1 < turns:
+                    m.d.sync += results[index].eq(results[index + 1])
+            quotients += results
         averaged = pipeline.place("values", divisor.any(), "averaged", reset_less=True).at("averages")
         o = data_register(m, self.o, "o_data")
         for into, value, quotient in zip(o, values, quotients, strict=True):
@@ -254,16 +255,22 @@ class Pooling(wiring.Component):
     def _divide(self, m: Module, numerator: Signal, chosen: Value, unit: int) -> Value:
         """Chosen quotient of a numerator, with the latency of the slowest division."""
         reciprocals, quotient = self.mapping.averages, Signal(ACTIVATION, name=f"quotient{unit}")
-        slowest = max(own.latency for own in reciprocals)
-        found = []
-        for own in reciprocals:
-            m.submodules[f"divider{unit}_{own.count}"] = divider = ReciprocalDivider(own)
+        slowest = max(reciprocal.latency for reciprocal in reciprocals)
+        outputs = []
+        for reciprocal in reciprocals:
+            m.submodules[f"divider{unit}_{reciprocal.count}"] = divider = ReciprocalDivider(reciprocal)
             m.d.comb += divider.numerator.eq(numerator)
-            found.append(
-                delayed(m, divider.quotient, slowest - own.latency, f"quotient{unit}_{own.count}", reset_less=True)
+            outputs.append(
+                delayed(
+                    m,
+                    divider.quotient,
+                    slowest - reciprocal.latency,
+                    f"quotient{unit}_{reciprocal.count}",
+                    reset_less=True,
+                )
             )
         with m.Switch(chosen):
-            for number, value in enumerate(found, start=1):
+            for number, value in enumerate(outputs, start=1):
                 with m.Case(number):
                     m.d.comb += quotient.eq(value)
         return quotient

@@ -277,10 +277,10 @@ class PairedLogitHead(LogitHead):
                     m.d.sync += gradient.eq(loss_gradients.payload.gradient)
         with m.If(begin):
             m.d.sync += [complete.eq(0), *(into.eq(value) for into, value in zip(held, arriving, strict=True))]
-        found: list[Value] = []
-        for number, own in enumerate((held[:half], held[half:])):
+        selected: list[Value] = []
+        for number, half_held in enumerate((held[:half], held[half:])):
             chosen = Signal(PARAMETER, name=f"chosen{number}", reset_less=True)
-            value = Array(own)[class_number]
-            m.d.sync += chosen.eq(value if len(own) == half else Mux(class_number == half - 1, 0, value))
-            found.append(chosen)
-        return found, complete
+            value = Array(half_held)[class_number]
+            m.d.sync += chosen.eq(value if len(half_held) == half else Mux(class_number == half - 1, 0, value))
+            selected.append(chosen)
+        return selected, complete

@@ -134,7 +134,7 @@ class BatchUnpacker(wiring.Component):
         if mapping.takes_sample:
             is_record, (at_sample, of_sample) = decoded | self._from_record, sample
             row = Mux(is_record, row, at_sample)
-            flags = [Mux(is_record, one, other) for one, other in zip(flags, of_sample, strict=True)]
+            flags = [Mux(is_record, of_record, other) for of_record, other in zip(flags, of_sample, strict=True)]
         further = mapping.words_per_cycle - 1
         places, empty = flags[:further], flags[further:]
         m.d.sync += self.rows.enable.eq(0)
@@ -142,7 +142,7 @@ class BatchUnpacker(wiring.Component):
         row_words = data_register(m, self.rows.words, "row_words")
         with m.If(decoded | full):
             m.d.sync += address.eq(row)
-            words = [at | none for at, none in zip(places, empty, strict=True)]
+            words = [address | none for address, none in zip(places, empty, strict=True)]
             m.d.sync += self.rows.enable.eq(Cat(~reduce(or_, places), *words) if further else 1)
             for lane in range(mapping.lanes):
                 value = Mux(decoded, dequant.o.payload.value[lane], self._assembled[lane])
@@ -164,21 +164,21 @@ class BatchUnpacker(wiring.Component):
         words = mapping.words_per_cycle
         # written positions of the assembled word; only words of samples share a cycle with decoded words
         done = Signal(words)
-        both = [one & other for one, other in zip(of_record[:words], of_sample[:words], strict=True)]
+        both = [recorded & other for recorded, other in zip(of_record[:words], of_sample[:words], strict=True)]
         m.d.comb += [written.eq(full & ~(decoded & (Cat(both) & ~done).any())), self._room.eq(~full | written)]
         address = data_register(m, self.rows.address, "row_address")
         row_words = data_register(m, self.rows.words, "row_words")
         for number in range(words):
-            own, recorded = Signal(name=f"decoded{number}"), Signal(name=f"recorded{number}")
-            m.d.comb += [own.eq(decoded & of_record[number]), recorded.eq(own | from_record)]
+            is_decoded, recorded = Signal(name=f"decoded{number}"), Signal(name=f"recorded{number}")
+            m.d.comb += [is_decoded.eq(decoded & of_record[number]), recorded.eq(is_decoded | from_record)]
             assembled = full & ~done[number] & Mux(from_record, of_record[number], of_sample[number])
             m.d.sync += [
-                done[number].eq(~written & (done[number] | (assembled & ~own))),
-                self.rows.enable[number].eq(own | assembled),
+                done[number].eq(~written & (done[number] | (assembled & ~is_decoded))),
+                self.rows.enable[number].eq(is_decoded | assembled),
                 address[number].eq(Mux(recorded, at_record, at_sample)),
             ]
             for lane in range(mapping.lanes):
-                value = Mux(own, dequant.o.payload.value[lane], self._assembled[lane])
+                value = Mux(is_decoded, dequant.o.payload.value[lane], self._assembled[lane])
                 if number:
                     place = words + number - 1
                     value = Mux(Mux(recorded, of_record[place], of_sample[place]), 0, value)
@@ -194,7 +194,7 @@ class BatchUnpacker(wiring.Component):
         load, forward = self.load, self.mapping.forward
         per_beat = BYTES_PER_BEAT if forward.byte_inputs else WORDS_PER_BEAT
         per_word = self.mapping.lanes // per_beat
-        left = Signal.like(load.count, name="samples_left", reset_less=True)
+        remaining = Signal.like(load.count, name="samples_left", reset_less=True)
         beat = Signal(range(forward.sample_beats), reset_less=True)
         slot = Signal(range(max(per_word, 2)), reset_less=True)
         more, take, end = Signal(), Signal(), Signal()
@@ -204,14 +204,14 @@ class BatchUnpacker(wiring.Component):
             end.eq(beat == forward.sample_beats - 1),
         ]
         with m.If(load.start):
-            m.d.sync += [left.eq(load.count - 1), more.eq(1), beat.eq(0), slot.eq(0)]
+            m.d.sync += [remaining.eq(load.count - 1), more.eq(1), beat.eq(0), slot.eq(0)]
         with m.If(take):
             self._assemble(m, slot, self.samples.payload, per_beat)
             close = end | (slot == per_word - 1)
             m.d.sync += [slot.eq(Mux(close, 0, slot + 1)), beat.eq(Mux(end, 0, beat + 1))]
             m.d.sync += [self._full.eq(close), self._from_record.eq(0)]
             with m.If(end):
-                m.d.sync += [self._record_turn.eq(1), left.eq(left - 1), more.eq(left != 0)]
+                m.d.sync += [self._record_turn.eq(1), remaining.eq(remaining - 1), more.eq(remaining != 0)]
         return more
 
     def _records(self, m: Module, platform: object, dequant: Nf4Dequant) -> tuple[Value, Signal]:
@@ -219,7 +219,7 @@ class BatchUnpacker(wiring.Component):
         load, mapping = self.load, self.mapping
         words = sum(map(len, mapping.batch_words))
         slots = mapping.lanes // WORDS_PER_BEAT
-        left = Signal.like(load.count, name="records_left", reset_less=True)
+        remaining = Signal.like(load.count, name="records_left", reset_less=True)
         slot, word = Signal(range(slots), reset_less=True), Signal(range(words + 1), reset_less=True)
         number = Signal(range(max(mapping.scale_beats, 2)), reset_less=True)
         more, take, end, coding = Signal(), Signal(), Signal(), Signal()
@@ -235,7 +235,7 @@ class BatchUnpacker(wiring.Component):
             end.eq(word == words - 1),
         ]
         with m.If(load.start):
-            m.d.sync += [left.eq(load.count - 1), more.eq(1), number.eq(0), word.eq(0), slot.eq(0)]
+            m.d.sync += [remaining.eq(load.count - 1), more.eq(1), number.eq(0), word.eq(0), slot.eq(0)]
             # a separate stream of scales does not precede the codes
             m.d.sync += coding.eq(mapping.loads_apart)
         with m.If(take):
@@ -255,7 +255,7 @@ class BatchUnpacker(wiring.Component):
                 last = number == mapping.scale_beats - 1
                 m.d.sync += [number.eq(Mux(last, 0, number + 1)), coding.eq(last)]
         with m.If(ended):
-            m.d.sync += [left.eq(left - 1), more.eq(left != 0)]
+            m.d.sync += [remaining.eq(remaining - 1), more.eq(remaining != 0)]
         code = take & ~load.raw & coding
         banks = [ram(platform, read_scale_memory(self.mapping)) for _ in range(SCALES)]
         self._scales(m, banks, dequant, scales, code, word)
@@ -328,11 +328,11 @@ class BatchUnpacker(wiring.Component):
         further = range(1, self.mapping.words_per_cycle)
         with m.Switch(number):
             for word, (place, last) in enumerate(words):
-                found, empty = [place == at for at in further], [last and place < at for at in further]
+                hits, empty = [place == index for index in further], [last and place < index for index in further]
                 if self._apart:
-                    found = [place == 0, *(one or none for one, none in zip(found, empty, strict=True))]
+                    hits = [place == 0, *(hit or none for hit, none in zip(hits, empty, strict=True))]
                 with m.Case(word):
-                    for flag, value in zip(flags, (*found, *empty, last), strict=True):
+                    for flag, value in zip(flags, (*hits, *empty, last), strict=True):
                         domain += flag.eq(value)
 
     def _assemble(self, m: Module, slot: Signal, beat: Value, values: int) -> None:

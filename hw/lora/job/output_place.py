@@ -34,7 +34,7 @@ class OutputPlace:
         )
         self.column = Signal(exact_log2(mapping.columns), reset_less=True)
         # with two outputs per write: columns to the right output, and its turn
-        self._spreads = any(one.spread for one in mapping.forward.stages)
+        self._spreads = any(stage.spread for stage in mapping.forward.stages)
         self._spread, self._right = Signal.like(self.column, name="spread"), Signal(name="right", reset_less=True)
         self.wrapped, self.vector = Signal(), Signal()
 

@@ -60,7 +60,7 @@ class ParameterTransfer(wiring.Component):
         m = Module()
         mapping = self.mapping
         address = Signal.like(self.parameters.address)
-        left, pause = Signal(range(parameter_beats(mapping) + 1)), Signal(range(AdapterRead.LATENCY))
+        remaining, pause = Signal(range(parameter_beats(mapping) + 1)), Signal(range(AdapterRead.LATENCY))
         read, write = self.read, self.write
         m.d.comb += [
             read.command.payload.address.eq(self.address),
@@ -80,16 +80,16 @@ class ParameterTransfer(wiring.Component):
                     m.next = "WRITE"
             with m.State("READ"):
                 m.d.comb += read.command.valid.eq(1)
-                m.d.sync += left.eq(read.command.payload.beats)
+                m.d.sync += remaining.eq(read.command.payload.beats)
                 with m.If(read.command.ready):
                     m.next = "TAKE"
             with m.State("TAKE"), m.If(read.beats.valid):
-                m.d.sync += left.eq(left - 1)
-                with m.If(left == 1):
+                m.d.sync += remaining.eq(remaining - 1)
+                with m.If(remaining == 1):
                     m.next = "SETTLE"
             with m.State("WRITE"):
                 m.d.comb += write.command.valid.eq(1)
-                m.d.sync += left.eq(mapping.adapter_beats)
+                m.d.sync += remaining.eq(mapping.adapter_beats)
                 with m.If(write.command.ready):
                     m.next = "FETCH"
             with m.State("FETCH"):
@@ -100,9 +100,9 @@ class ParameterTransfer(wiring.Component):
                 m.d.comb += write.beats.valid.eq(1)
                 m.d.sync += pause.eq(AdapterRead.LATENCY - 1)
                 with m.If(write.beats.ready):
-                    m.d.sync += [address.eq(address + 1), left.eq(left - 1)]
+                    m.d.sync += [address.eq(address + 1), remaining.eq(remaining - 1)]
                     m.next = "FETCH"
-                    with m.If(left == 1):
+                    with m.If(remaining == 1):
                         m.next = "SETTLE"
             with m.State("SETTLE"), m.If(~self.clearing):
                 m.d.comb += self.done.eq(1)

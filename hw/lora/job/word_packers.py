@@ -86,7 +86,7 @@ class WordPacker(wiring.Component):
         counts = [count for count, _ in mapping.blocks]
         tensor = Signal(range(len(counts)))
         # remaining blocks of the tensor; the block is the last
-        left, only = Signal(range(max(counts)), init=counts[0] - 1), Signal(init=counts[0] == 1)
+        remaining, only = Signal(range(max(counts)), init=counts[0] - 1), Signal(init=counts[0] == 1)
         end, close, final = Signal(), Signal(), Signal()
         last, complete, items, following_lane, two = (
             offered.last,
@@ -113,9 +113,9 @@ class WordPacker(wiring.Component):
                     for number in range(len(counts)):
                         following = counts[(number + 1) % len(counts)]
                         with m.Case(number):
-                            m.d.sync += [left.eq(following - 1), only.eq(following == 1)]
+                            m.d.sync += [remaining.eq(following - 1), only.eq(following == 1)]
             with m.Elif(last):
-                m.d.sync += [left.eq(left - 1), only.eq(left == 1)]
+                m.d.sync += [remaining.eq(remaining - 1), only.eq(remaining == 1)]
         return Taken(lane, close, final, last, items, two)
 
     def _split(self, m: Module, taken: Signal, ready: Value, lane: Signal) -> tuple[Value, list[Value], Value]:
@@ -150,7 +150,7 @@ class CodePacker(WordPacker):
         word, offered, flush = Signal(BEAT_BITS, reset_less=True), Signal(), Signal()
         taken = Signal()
         free = ~offered | self.o.ready
-        found = self._take(m, taken, ~flush & free)
+        item = self._take(m, taken, ~flush & free)
         m.submodules.scales = scales = ram(
             platform, written_scale_memory(mapping), data.ArrayLayout(unsigned(32), SCALES)
         )
@@ -158,7 +158,7 @@ class CodePacker(WordPacker):
         number = Signal(range(mapping.scale_beats * SCALES + 1))
         m.d.comb += [
             store.addr.eq(number[2:]),
-            store.en.eq(Mux(taken & found.last, 1 << number[:2], 0)),
+            store.en.eq(Mux(taken & item.last, 1 << number[:2], 0)),
             *(part.eq(self.i.payload.scale) for part in store.data),
         ]
         m.d.comb += [self.o.valid.eq(offered), self.o.payload.eq(word)]
@@ -166,14 +166,14 @@ class CodePacker(WordPacker):
             m.d.sync += offered.eq(0)
         with m.If(taken):
             fresh = Signal()
-            m.d.comb += fresh.eq(found.lane == 0)
+            m.d.comb += fresh.eq(item.lane == 0)
             # a word narrower than a beat is padded
-            for at in range(BEAT_BITS // 4):
-                with m.If(found.into(at, self._bits) if at < mapping.lanes else 0):
-                    m.d.sync += word.word_select(at, 4).eq(found.items[at % len(found.items)])
+            for lane_number in range(BEAT_BITS // 4):
+                with m.If(item.into(lane_number, self._bits) if lane_number < mapping.lanes else 0):
+                    m.d.sync += word.word_select(lane_number, 4).eq(item.items[lane_number % len(item.items)])
                 with m.Elif(fresh):
-                    m.d.sync += word.word_select(at, 4).eq(ZERO_CODE)
-            m.d.sync += [offered.eq(found.close), flush.eq(found.final), number.eq(number + found.last)]
+                    m.d.sync += word.word_select(lane_number, 4).eq(ZERO_CODE)
+            m.d.sync += [offered.eq(item.close), flush.eq(item.final), number.eq(number + item.last)]
         beat, ready = Signal(range(mapping.scale_beats + 1)), Signal()
         m.d.comb += fetch.addr.eq(beat)
         with m.If(flush & free):
@@ -202,27 +202,27 @@ class ValuePacker(WordPacker):
         mapping = self.mapping
         word, offered, fill, ends = Signal(BEAT_BITS, reset_less=True), Signal(), Signal(), Signal()
         taken, free = Signal(), Signal()
-        found = self._take(m, taken, ~fill & free)
-        lane, close = found.lane, found.close
-        left = Signal(range(mapping.lanes // 4))
+        item = self._take(m, taken, ~fill & free)
+        lane, close = item.lane, item.close
+        remaining = Signal(range(mapping.lanes // 4))
         m.d.comb += [free.eq(~offered | self.o.ready), self.o.valid.eq(offered), self.o.payload.eq(word)]
         with m.If(self.o.ready):
             m.d.sync += offered.eq(0)
         with m.If(taken):
-            for at in range(4):
-                with m.If(found.into(at, self._bits)):
-                    m.d.sync += word.word_select(at, 32).eq(found.items[at % len(found.items)])
+            for lane_number in range(4):
+                with m.If(item.into(lane_number, self._bits)):
+                    m.d.sync += word.word_select(lane_number, 32).eq(item.items[lane_number % len(item.items)])
                 with m.Elif(lane[:2] == 0):
-                    m.d.sync += word.word_select(at, 32).eq(0)
-            full = lane[:2] == 3 if found.two is None else (lane[:2] == 3) | (found.two & (lane[:2] == 2))
+                    m.d.sync += word.word_select(lane_number, 32).eq(0)
+            full = lane[:2] == 3 if item.two is None else (lane[:2] == 3) | (item.two & (lane[:2] == 2))
             short = close & (lane[2:] != mapping.lanes // 4 - 1)
-            m.d.sync += [offered.eq(full | close), left.eq(mapping.lanes // 4 - 2 - lane[2:]), fill.eq(short)]
-            m.d.sync += ends.eq(found.final)
-            with m.If(found.final & ~short):
+            m.d.sync += [offered.eq(full | close), remaining.eq(mapping.lanes // 4 - 2 - lane[2:]), fill.eq(short)]
+            m.d.sync += ends.eq(item.final)
+            with m.If(item.final & ~short):
                 m.d.comb += self.done.eq(1)
         with m.Elif(fill & free):
-            m.d.sync += [word.eq(0), offered.eq(1), left.eq(left - 1)]
-            with m.If(left == 0):
+            m.d.sync += [word.eq(0), offered.eq(1), remaining.eq(remaining - 1)]
+            with m.If(remaining == 0):
                 m.d.sync += fill.eq(0)
                 m.d.comb += self.done.eq(ends)
         return m
