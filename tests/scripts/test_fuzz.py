@@ -105,7 +105,7 @@ def _no_work():
         f"fabtune.{place}"
         for place in (
             *("golden.train.adapters.tune.tune", "golden.train.pretrain.pretrained", "scripts.start.pretrained"),
-            *("sim.cores.instantft.tune.compare", "golden.train.zo.finetune.FineTuning.run"),
+            *("sim.compiled.tuner.compare", "golden.train.zo.finetune.FineTuning.run"),
             *(
                 "golden.train.zo.integer.IntegerTuning.run",
                 "scripts.federate.FederatedExperiment",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 from ...transformer.blocks import PoolKind, PoolTokens
@@ -18,6 +19,7 @@ from transformers import AutoModel, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("{folder}")
 model, head = AutoModel.from_pretrained("{folder}"), load_file("{folder}/{head}")
 
+
 def label_of(sentence):
     tokens = tokenizer(sentence, truncation=True, max_length={most}, return_tensors="pt")
     row = normalize(model(**tokens).last_hidden_state{row}, dim=0)
@@ -29,6 +31,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 tokenizer = AutoTokenizer.from_pretrained("{folder}")
 model = AutoModelForCausalLM.from_pretrained("{folder}")
 words = [tokenizer(word, add_special_tokens=False).input_ids[0] for word in {words}]
+
 
 def label_of({arguments}):
     tokens = tokenizer({text}, return_tensors="pt")
@@ -47,10 +50,12 @@ def recipe(sentences: SentenceModel, folder: str) -> str:
         pool = next(one for one in sentences.network.operations if isinstance(one, PoolTokens))
         return _OF_PROMPTS.format(folder=folder, head=HEAD, most=sentences.most_tokens, row=_ROWS[pool.kind])
     arguments = ("sentence", "second")[: 1 + sentences.wording.pairs]
-    text = repr(sentences.wording.template)
+    text, *words = (
+        json.dumps(part, ensure_ascii=False) for part in (sentences.wording.template, *sentences.wording.words)
+    )
     for number, argument in enumerate(arguments):
         text += f'.replace("{{{number}}}", {argument})'
-    return _OF_WORDS.format(folder=folder, words=sentences.wording.words, arguments=", ".join(arguments), text=text)
+    return _OF_WORDS.format(folder=folder, words=f"({', '.join(words)})", arguments=", ".join(arguments), text=text)
 
 
 def model_card(sentences: SentenceModel, source: str, facts: Mapping[str, str]) -> str:
