@@ -3,10 +3,12 @@
 Checks before a command's work are real; the work itself, such as training, is replaced by `Work`.
 """
 
+import ast
+import importlib
 import os
 import pkgutil
 import tempfile
-from contextlib import chdir
+from contextlib import chdir, suppress
 from pathlib import Path
 
 import click
@@ -16,6 +18,7 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import fabtune
 from fabtune.scripts.cli import main
 
 MODEL = """
@@ -99,6 +102,16 @@ def begin(*_, **__):
     raise Work
 
 
+def import_users(names):
+    """Import the modules that import one of these names: imported later, they would keep the replacement."""
+    root = Path(fabtune.__file__).parent
+    for path in [path for package in ("golden", "boards", "sim", "scripts") for path in (root / package).rglob("*.py")]:
+        imports = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom))
+        if any(item.name in names for node in imports for item in node.names):
+            with suppress(ModuleNotFoundError):  # of an extra that is not installed
+                importlib.import_module(".".join(("fabtune", *path.relative_to(root).with_suffix("").parts)))
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _no_work():
     places = [
@@ -128,8 +141,9 @@ def _no_work():
             *("mutation.block_campaign.netlist", "mutation.core_campaign.netlist"),
         )
     ]
-    for place in places:  # first, as modules imported later would keep the replacement
+    for place in places:
         pkgutil.resolve_name(place)
+    import_users({place.rpartition(".")[2] for place in places})
     with pytest.MonkeyPatch.context() as patch:
         for place in places:
             patch.setattr(place, begin)
