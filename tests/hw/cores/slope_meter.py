@@ -47,7 +47,7 @@ class MeterJob(ZerothOrderJob):
     uphill = 0
 
     def move(self, coefficients: Sequence[int]) -> None:
-        """Advance the position of the perturbations, and count slopes."""
+        """Advance the position of the perturbations, and count negative coefficients: uphill slopes."""
         self.uphill += sum(coefficient < 0 for coefficient in coefficients)
         super().move([0 for _ in coefficients])
 
@@ -67,8 +67,8 @@ class MeterSequencer(ZerothOrderSequencer):
 
     def elaborate(self, platform: object) -> Module:
         m = super().elaborate(platform)
-        slope = self.slopes.o
-        m.d.comb += self.control.counts.uphill.eq(slope.valid & (slope.payload < 0))
+        coefficient = self.slopes.o  # the rate times the slope, negated
+        m.d.comb += self.control.counts.uphill.eq(coefficient.valid & (coefficient.payload < 0))
         m.d.comb += self.updates.coefficient.payload.eq(0)
         return m
 
