@@ -54,13 +54,12 @@ def _known_word(_: click.Context, parameter: click.Parameter, value: Any) -> Any
 class CoreOption(SectionedOption):
     """An option that names a preset of a core; the help text lists the presets of each core.
 
-    ``part`` is the module of ``sim/cores/CORE`` with which the command runs cores; a core is listed if the module has
-    any of ``names``.
+    A core is listed if its ``sim/cores/CORE/tune.py`` has any of ``names``.
     """
 
-    def __init__(self, *declared: Any, part: str, names: tuple[str, ...], **attributes: Any) -> None:
+    def __init__(self, *declared: Any, names: tuple[str, ...], **attributes: Any) -> None:
         super().__init__(*declared, metavar="NAME", callback=self._known, **attributes)
-        self.part, self.names = part, tuple(f"{name} = " for name in names)
+        self.names = tuple(f"{name} = " for name in names)
 
     def _known(self, _: click.Context, __: click.Parameter, name: str | None) -> str | None:
         """Refuse a name that is no preset of any of the cores."""
@@ -82,7 +81,7 @@ class CoreOption(SectionedOption):
         from ..golden.registry import CORES
 
         folder = Path(__file__).parents[1] / "sim" / "cores"
-        files = {name: folder / name / f"{self.part}.py" for name in CORES}
+        files = {name: folder / name / "tune.py" for name in CORES}
         lines = {name: file.read_text(encoding="utf-8").splitlines() for name, file in files.items() if file.is_file()}
         able = [name for name, text in lines.items() if any(line.startswith(self.names) for line in text)]
         return {name: [*CORES[name].presets] for name in able}

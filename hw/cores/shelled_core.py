@@ -87,7 +87,7 @@ class ShelledCore(wiring.Component):
     """
 
     def __init__(self, spec: CoreSpec, monitored: Monitor | int = 0) -> None:
-        self._core = spec
+        self.spec: Any = spec
         self._buses = buses(spec.memory_ports, spec.address)
         shown = Monitor(monitored) if isinstance(monitored, int) else monitored
         self._monitor = dict(shown.members.items()) if spec.monitor else {}
@@ -100,16 +100,17 @@ class ShelledCore(wiring.Component):
 
     def products(self, m: Module, settings: wiring.PureInterface) -> dict[str, Value]:
         """Values of `CoreSpec.products`; each gets a register."""
-        return self._core.products(settings)
+        products: dict[str, Value] = self.spec.products(settings)
+        return products
 
     def _checks(self, command: Value, settings: wiring.PureInterface) -> Sequence[Check]:
         """Reasons to refuse a command, in the shell's order."""
-        values = {name: getattr(settings, name) for name in self._core.registers.setting_names}
-        return list(self._core.checks(command, SimpleNamespace(**values, **self._products)))
+        values = {name: getattr(settings, name) for name in self.spec.registers.setting_names}
+        return list(self.spec.checks(command, SimpleNamespace(**values, **self._products)))
 
     def elaborate(self, platform: object) -> Module:
         m = Module()
-        spec = self._core
+        spec = self.spec
         shell = Shell(spec.registers, spec.signature, self._checks, spec.address, spec.image_beats)
         # settings do not change during checks, so slow products may have registers
         products = self.products(m, shell.control.settings)

@@ -18,10 +18,9 @@ from ...golden.train.zo.delta_file import Delta
 from ...golden.train.zo.transformer_tuning import Selection
 from ..imports.transformer import is_language_model
 from ..options import given, kind_of, refuse_options
+from ..tuning.saved_run import refuse_of_layers
 from ..tuning.sentences import worded
 
-_OF_LAYERS = ("weights", "shape", "drift", "scale")
-"""Options of a network of layers."""
 _OF_RUN = ("prompt", "base", "from_layer", "tuned")
 """Options that a run's delta names."""
 CSV = "csv:"
@@ -49,8 +48,7 @@ def spec_and_sentences(options: Mapping[str, Any]) -> tuple[Spec, SentenceTask]:
     if not data or not is_text(data):
         asked = f"--data {data}" if data else f"--model {options['model']} without --data"
         raise UserError(f"{asked}: {block} tunes on sentences, those of {', '.join(TEXT_TASKS)}")
-    if name := given(_OF_LAYERS):
-        raise UserError(f"{name} belongs to a network of layers; a text task takes --model FOLDER")
+    refuse_of_layers()
     if name := given(("epochs",)):
         raise UserError(f"{name} {options['epochs']}: {block} counts steps: give --steps")
     path = Path(options["model"]) if options["model"] else default_folder()

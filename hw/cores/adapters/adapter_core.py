@@ -14,7 +14,6 @@ class AdapterCore(ShelledCore):
     """Passes of the engine, set by each core."""
 
     def __init__(self, spec: Any) -> None:
-        self.spec = spec
         super().__init__(spec, self.passes.monitor_of(spec))
 
     def trainer(self) -> AdapterTrainer:

@@ -30,7 +30,6 @@ class ZerothOrderCore(ShelledCore):
     """Commands and steps of the trainer."""
 
     def __init__(self, spec: Any, monitor: Monitor | None = None) -> None:
-        self.spec = spec
         super().__init__(spec, monitor or self.passes.monitor_of(spec))
 
     def trainer(self) -> wiring.Component:

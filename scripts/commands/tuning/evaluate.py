@@ -46,7 +46,6 @@ from ...options import (
     option(
         "--core",
         cls=CoreOption,
-        part="tune",
         names=("TUNER",),
         help="Preset, with --engine rtl; by default that of the run.",
     ),

@@ -12,7 +12,7 @@ from ...options import PATH, SectionedCommand, as_json, network_options, option,
 
 OF_SENTENCES = ("transformers", "gguf")
 KINDS = ("pytorch", "onnx", "npz", *OF_SENTENCES)
-"""What can be written."""
+"""Kinds of output."""
 
 
 @click.command(cls=SectionedCommand, short_help="Bring a RUN of tune back to PyTorch, ONNX or integers.")

@@ -45,7 +45,6 @@ OF_TEXT = ("shots", "base", "prompt", "cut", "sensitive", "generic")
     option(
         "--core",
         cls=CoreOption,
-        part="tune",
         names=("FEDERATION",),
         help="Weights in the order of this preset of a core, so that cores take part.",
     ),

@@ -95,7 +95,6 @@ SPARSE = ("sparse-zo",)
     option(
         "--core",
         cls=CoreOption,
-        part="tune",
         names=("TUNER", "TRANSFORMER_TUNER"),
         help="Preset of the core that runs the method, by default small.",
     ),
