@@ -28,7 +28,7 @@ class BoardFit:
 
     @property
     def lacks(self) -> dict[str, float]:
-        """Those of the needs that exceed the board's resources."""
+        """Needs above the board's resources."""
         return {name: count for name, count in self.needs.items() if count > self.board.resources[name]}
 
     @cached_property

@@ -17,7 +17,7 @@ from .sentence_task import SentenceTask
 from .task import MOST_MEMORY, ExampleTask
 
 Task = ExampleTask | SentenceTask
-"""What a user gives for the jobs of a core: a network of layers and samples, or a transformer and sentences."""
+"""Input of a core's jobs: a network of layers and samples, or a transformer and sentences."""
 SYSTEMS = ("linux", "baremetal")
 _DRIVER = Path(__file__).parents[1] / "driver"
 

@@ -1,4 +1,4 @@
-"""What a sweep needs of a core: each swept core has a ``SWEEP`` in ``boards/cores/CORE/sweep.py``."""
+"""Part of a core that a sweep calls: each swept core has a ``SWEEP`` in ``boards/cores/CORE/sweep.py``."""
 
 from __future__ import annotations
 

@@ -93,9 +93,9 @@ class CoreTuner(ABC):
 
         Returns
         -------
-        result
+        result : object
             Result of the tuning's ``run``, with the accuracy after tuning and the tensors from the core's parameters.
-            Comparison
+        comparison : Comparison
         """
         job, held_out, result = self._integers(tuning, spec, stage, progress)
         played, comparison = compare(spec, job, held_out, dram, seed, stage)
